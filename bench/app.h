@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * app.h - how the programs that look like applications read their arguments.
+ * app.h - argument parsing for the programs that imitate applications.
  *
- * Every option takes a number.  A wrong one is named by rank 0, and all ranks leave with
+ * Every option takes a number.  Rank 0 reports a wrong one, and all ranks exit with
  * status 2; --help needs no launcher.
  */
 #ifndef BENCH_APP_H
@@ -15,7 +15,7 @@
 struct app_option {
     const char *name, *help; /* name with its dashes */
     long min, max;
-    long *value; /* holds the default */
+    long *value; /* contains the default */
 };
 
 static inline void app_help(const char *name, const char *about,
@@ -31,7 +31,7 @@ static inline void app_help(const char *name, const char *about,
            "--help", name);
 }
 
-/* The number of a text, or one below min. */
+/* The number in text, or a value below min. */
 static inline long app_number(const char *text, long min, long max)
 {
     char *end;
@@ -43,7 +43,7 @@ static inline long app_number(const char *text, long min, long max)
                                                                                      : min - 1;
 }
 
-/* Sets one option; what is wrong, or NULL. */
+/* Sets one option; returns an error message, or NULL. */
 static inline const char *app_set(const struct app_option *options, size_t count,
                                   const char *name, const char *text)
 {
@@ -65,7 +65,7 @@ static inline const char *app_set(const struct app_option *options, size_t count
     return error;
 }
 
-/* Reads the arguments and starts MPI; returns only if all is well. */
+/* Reads the arguments and starts MPI; returns only if there is no error. */
 static inline void app_start(int argc, char **argv, const char *name, const char *about,
                              const struct app_option *options, size_t count)
 {
@@ -88,7 +88,7 @@ static inline void app_start(int argc, char **argv, const char *name, const char
     exit(2);
 }
 
-/* What follows from numbers, the same everywhere; never what any of them was. */
+/* A hash of two numbers, equal on all ranks. */
 static inline uint64_t app_mix(uint64_t a, uint64_t b)
 {
     uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) *

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * app_amr.c - the messages of a code with adaptive mesh refinement.
+ * app_amr.c - the message pattern of a code with adaptive mesh refinement.
  *
- *   +-------+---+---+      A square of blocks; those that a moving circle crosses are
- *   |       | 4 | 5 |      split into four, again and again.  The leaves, along a Morton
- *   |   0   +---+---+      curve, are dealt out to the ranks in equal parts.  In each step
- *   |       | 6 | 7 |      every leaf sends each of its fields to every leaf beside it.
+ *   +-------+---+---+      A square of blocks.  Each block that a moving circle crosses is
+ *   |       | 4 | 5 |      split into four, repeatedly.  The leaves, along a Morton curve,
+ *   |   0   +---+---+      are distributed to the ranks in equal parts.  In each step every
+ *   |       | 6 | 7 |      leaf sends each of its fields to every adjacent leaf.
  *   +-------+---+---+
  *
- * What makes it interesting for matching
- *   many tags     each field of each link (from leaf, to leaf) has a tag of its own
+ * Properties that matter for matching
+ *   many tags     each field of each link (from leaf, to leaf) has its own tag
  *   other order   receives are posted in the order of the receiver's leaves, messages are
- *                 sent in an order that is drawn anew in each step
+ *                 sent in a new random order in each step
  *   new partners  a regrid changes leaves, owners and links; leaves move to new owners;
- *                 what comes from leaves that were not there before is received from
- *                 ANY_SOURCE in the first step
+ *                 in the first step, messages from new leaves are received from
+ *                 ANY_SOURCE
  *
- * Self-check  Every rank computes the whole mesh for itself as well.  The content of every
+ * Self-check  Every rank also computes the whole mesh without messages.  The content of every
  *             message, and at each regrid the sum over the job, must agree with that.
  *
- * No message of another regrid can meet a receive of this one, though tags come again:
- * the sum over the job stands between them.
+ * No message of another regrid can match a receive of this one, though tags are reused:
+ * the sum over the job separates them.
  */
 #include "app.h"
 
@@ -42,28 +42,28 @@ static const char about[] = "Adaptive mesh refinement: blocks exchange their fac
                             "tags, and change\nneighbours and owners as the mesh does.\n";
 
 struct leaf {
-    int level, x, y; /* in units of its level */
+    int level, x, y; /* level, and position in units of its level */
     int owner;
-    int is_new;     /* was not there before the last regrid */
-    uint64_t value; /* as every rank computes it */
+    int is_new;     /* did not exist before the last regrid */
+    uint64_t value; /* as computed without messages */
 };
 
-/* One leaf beside another: `from` sends to `to`. */
+/* Two adjacent leaves: `from` sends to `to`. */
 struct link {
     int from, to;
-    int tag; /* of its first field: unique at the receiving rank */
+    int tag; /* of its first field; unique at the receiving rank */
 };
 
-/* The mesh, the same on every rank. */
+/* The mesh, equal on every rank. */
 struct mesh {
     struct leaf *leaves;
     int count;
-    int *cover; /* finest cells -> the leaf that covers them */
+    int *cover; /* finest cell -> the leaf that covers it */
     struct link *links;
     int link_count;
 };
 
-static MPI_Comm moving; /* of leaves that change their owner */
+static MPI_Comm moving; /* for leaves that change their owner */
 static int fine;        /* finest cells along a side */
 
 /* ---- the mesh ---- */
@@ -94,7 +94,7 @@ static void mesh_add(struct mesh *mesh, int level, int x, int y, long step)
     mesh->leaves[mesh->count++] = (struct leaf){.level = level, .x = x, .y = y};
 }
 
-/* Square by square along the curve. */
+/* Adds the root blocks along the Morton curve. */
 static void mesh_add_roots(struct mesh *mesh, int x, int y, int size, long step)
 {
     if (x >= roots || y >= roots)
@@ -107,7 +107,8 @@ static void mesh_add_roots(struct mesh *mesh, int x, int y, int size, long step)
         mesh_add_roots(mesh, x + i % 2 * size / 2, y + i / 2 * size / 2, size / 2, step);
 }
 
-/* The leaf beyond the k-th finest cell of a face; the square is closed to a torus. */
+/* The leaf beyond the k-th finest cell of a face; opposite sides of the square are connected (a
+ * torus). */
 static int beyond(const struct mesh *mesh, const struct leaf *leaf, int face, int k)
 {
     int size = fine / (int)roots >> leaf->level;
@@ -117,7 +118,7 @@ static int beyond(const struct mesh *mesh, const struct leaf *leaf, int face, in
     return mesh->cover[(y + fine) % fine * fine + (x + fine) % fine];
 }
 
-/* Each leaf gets from all leaves beyond its faces, itself left out. */
+/* Links each leaf with all leaves beyond its faces, except itself. */
 static void mesh_link(struct mesh *mesh)
 {
     int *next_tag = app_alloc((size_t)ranks, sizeof *next_tag);
@@ -192,7 +193,7 @@ struct batch {
     int count;
 };
 
-/* The fields that this rank receives, or sends. */
+/* Chooses the fields that this rank receives, or sends. */
 static void batch_choose(struct batch *batch, const struct mesh *mesh, int receives)
 {
     batch->count = 0;
@@ -261,8 +262,8 @@ static void send_fields(struct batch *out, const struct mesh *mesh, const uint64
     }
 }
 
-/* One exchange.  mine are the values of this rank's leaves; beside[l] becomes what came
- * along link l. */
+/* One exchange.  mine are the values of this rank's leaves; beside[l] becomes the value that
+ * link l delivered. */
 static void exchange(const struct mesh *mesh, const uint64_t *mine, uint64_t *beside,
                      int is_first, uint64_t *random)
 {
@@ -274,7 +275,7 @@ static void exchange(const struct mesh *mesh, const uint64_t *mine, uint64_t *be
     post_receives(&in, mesh, is_first);
     send_fields(&out, mesh, mine);
     for (int l = 0; l < mesh->link_count; l++)
-        beside[l] = mine[mesh->links[l].from]; /* those within this rank */
+        beside[l] = mine[mesh->links[l].from]; /* links within this rank */
     MPI_Waitall(in.count, in.requests, MPI_STATUSES_IGNORE);
     for (int i = 0; i < in.count; i++) {
         int l = in.of[i] / (int)fields;
@@ -288,14 +289,14 @@ static void exchange(const struct mesh *mesh, const uint64_t *mine, uint64_t *be
     batch_free(&out);
 }
 
-/* The next value of every leaf from its own and those beside it. */
+/* Computes the next value of every leaf from its own and the adjacent values. */
 static void advance(const struct mesh *mesh, uint64_t *values, const uint64_t *beside)
 {
     for (int l = 0; l < mesh->link_count; l++)
         values[mesh->links[l].to] = app_mix(values[mesh->links[l].to], beside[l]);
 }
 
-/* A step: with messages for this rank's leaves, and without for all of them. */
+/* A step: with messages for this rank's leaves, and without for all leaves. */
 static void do_step(struct mesh *mesh, uint64_t *mine, int is_first, uint64_t *random)
 {
     uint64_t *beside = app_alloc((size_t)mesh->link_count, sizeof *beside);
@@ -319,7 +320,7 @@ static void do_step(struct mesh *mesh, uint64_t *mine, int is_first, uint64_t *r
 
 /* ---- regrid ---- */
 
-/* What the job thinks the mesh holds. */
+/* Compares the sum over the job with the sum computed without messages. */
 static void check_sum(const struct mesh *mesh, const uint64_t *mine)
 {
     uint64_t own = 0, sum, want = 0;
@@ -339,7 +340,7 @@ struct piece {
     uint64_t value;
 };
 
-/* All pieces, in an order that all ranks share; how many. */
+/* Lists all pieces, in an order common to all ranks; returns their number. */
 static int find_pieces(const struct mesh *old, const struct mesh *new, struct piece *pieces)
 {
     int count = 0;
@@ -373,7 +374,7 @@ static uint64_t piece_value(const struct leaf *old, const struct leaf *new, uint
                : app_mix(value, (uint64_t) new->x * 4096 + (uint64_t) new->y);
 }
 
-/* Pieces whose owner changes travel; anybody may have had them. */
+/* Sends and receives the pieces whose owner changes, from any source. */
 static void move_pieces(const struct mesh *old, const struct mesh *new, struct piece *pieces,
                         int count, const uint64_t *mine)
 {
@@ -398,8 +399,8 @@ static void move_pieces(const struct mesh *old, const struct mesh *new, struct p
         MPI_Wait(&pieces[i].request, MPI_STATUS_IGNORE);
 }
 
-/* The values of the new leaves from the pieces that this rank has got, and of all leaves as
- * it knows them. */
+/* Computes the values of the new leaves from the pieces that this rank has received, and of all
+ * leaves without messages. */
 static uint64_t *join_pieces(const struct mesh *old, struct mesh *new,
                              const struct piece *pieces, int count)
 {
@@ -442,7 +443,7 @@ static void do_regrid(struct mesh **mesh, uint64_t **mine, long step)
 
 /* ---- the program ---- */
 
-/* Enough tags for all that could have one of its own. */
+/* Checks that MPI has enough tags for the largest possible number of fields. */
 static void check_tags(void)
 {
     long want = FACES * fields * fine * fine;

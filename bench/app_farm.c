@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * app_farm.c - the messages of a master with its workers.
+ * app_farm.c - the message pattern of a master with workers.
  *
- *   rank 0    tasks ─> workers, at most `window` each under way
- *             results <─ anybody, any tag
+ *   rank 0    tasks ─> workers, at most `window` active at each
+ *             results <─ any worker, any tag
  *
  * A task is a small tree: its result is a number, and perhaps `branch` further tasks, until
- * `depth` is reached.  The tag says which kind of task or result it is; the sender and the
+ * `depth` is reached.  The tag gives the kind of the task or result.  The sender and the
  * kind of the next result are unknown, so the master receives from ANY_SOURCE with ANY_TAG:
- * `posted` receives wait at all times, or with --posted 0 it probes and then receives what
- * it saw.  Workers take from rank 0 with ANY_TAG, the tag of the end included.
+ * `posted` receives wait at all times, or with --posted 0 it probes and then receives the
+ * message that it found.  Workers receive from rank 0 with ANY_TAG, including the end.
  *
- * Self-check  Every result is what its task asked for, no task is answered twice, and the sum
- *             of all is what rank 0 computes by itself.
+ * Self-check  Every result fits its task, no task is answered twice, and the sum
+ *             of all results equals the one that rank 0 computes by itself.
  */
 #include "app.h"
 
@@ -96,7 +96,7 @@ static void serve(void)
 
 /* ---- the master ---- */
 
-/* A task under way, and its message. */
+/* An active task, and its message. */
 struct slot {
     struct task task;
     int is_used;
@@ -107,14 +107,14 @@ struct slot {
 struct farm {
     struct task *waiting; /* a stack */
     size_t waiting_count, waiting_capacity;
-    struct slot *slots; /* window per worker */
+    struct slot *slots; /* window slots per worker */
     size_t total, made, done;
     uint64_t sum;
     MPI_Request *requests; /* posted */
     uint64_t *in;
 };
 
-/* Tasks of one tree. */
+/* The number of tasks in one tree. */
 static size_t tree_size(void)
 {
     size_t size = 0, row = 1;
@@ -135,7 +135,7 @@ static struct slot *farm_slot(const struct farm *farm, int worker, long i)
     return &farm->slots[(worker - 1) * window + i];
 }
 
-/* Gives the worker tasks until its window is full. */
+/* Sends tasks to the worker until its window is full. */
 static void farm_feed(struct farm *farm, int worker)
 {
     for (long i = 0; i < window && farm->waiting_count > 0; i++) {
@@ -151,7 +151,7 @@ static void farm_feed(struct farm *farm, int worker)
     }
 }
 
-/* The task with this number has been answered: exactly one is out. */
+/* Frees the slot of an answered task, of which there must be exactly one. */
 static void farm_answered(struct farm *farm, const struct task *task, int worker)
 {
     for (long i = 0; i < window; i++) {
@@ -190,7 +190,7 @@ static void farm_post(struct farm *farm, int i)
               MPI_ANY_TAG, MPI_COMM_WORLD, &farm->requests[i]);
 }
 
-/* Receives that are posted before anything comes. */
+/* Runs the farm with receives that are posted ahead. */
 static void farm_run_posted(struct farm *farm)
 {
     uint64_t *copy = app_alloc((size_t)words, sizeof *copy);
@@ -215,7 +215,7 @@ static void farm_run_posted(struct farm *farm)
     free(copy);
 }
 
-/* Looks first, then receives exactly that. */
+/* Runs the farm with a probe before each receive. */
 static void farm_run_probing(struct farm *farm)
 {
     for (int worker = 1; worker < ranks; worker++)
@@ -230,7 +230,7 @@ static void farm_run_probing(struct farm *farm)
     }
 }
 
-/* The sum of a tree, without anybody's help. */
+/* The sum of a tree, computed locally. */
 static uint64_t tree_sum(uint64_t tree_depth, uint64_t tree_seed)
 {
     const struct task task = {0, tree_depth, tree_seed};

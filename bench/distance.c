@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Question   how far apart are two cores of this machine now?
- * Method     for 60 ms, again and again: both cores run a loop that has work for a whole core, then
- *            hand a cache line to each other, then one runs that loop while the other one pauses.  The last
- *            third counts, each time the median: how much slower the loop was beside the other
- *            one's, and the least that the line took.  distance.h says which distance that is.
+ * Method     for 60 ms, repeatedly: both cores run a loop that uses a whole core, then hand a
+ *            cache line to each other, then one runs that loop while the other one pauses.  The last
+ *            third counts, with medians: how much slower the loop was while the other core ran its
+ *            loop, and the minimum time of the line.  distance.h classifies the distance.
  *
  *   distance CORE CORE      prints one line: distance=core|cache|far line_ns=NS slowed=FACTOR
  */
@@ -23,7 +23,7 @@
 struct pair {
     alignas(CACHE_LINE) _Atomic uint32_t line;
     alignas(CACHE_LINE) _Atomic uint32_t rounds; /* UINT32_MAX: not known yet */
-    int core;                                    /* of the other one */
+    int core;                                    /* the other core */
 };
 
 static double now_s(void)
@@ -31,7 +31,7 @@ static double now_s(void)
     return (double)clock_now() / 1e9;
 }
 
-/* Both may be used, so this works. */
+/* Both cores are allowed, so this succeeds. */
 static void pin(int core)
 {
     cpu_set_t set;
@@ -70,7 +70,7 @@ static void measure(struct pair *pair)
         struct distance_look look;
 
         is_last = rounds == ROUNDS_MAX - 1 || clock_now() >= until;
-        if (is_last) /* the other one sees it behind this look: the line is handed over later */
+        if (is_last) /* the other core reads it only after this round */
             atomic_store_explicit(&pair->rounds, rounds + 1, memory_order_release);
         look = distance_look(now_s, &pair->line, 0);
         slowed[rounds] = look.slowed;

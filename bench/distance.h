@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * distance.h - how far apart two cores are: two threads of one core, two cores that share a cache, or
- * far.  A virtual machine moves its cores about, within seconds.  For benchmarks that do not use the
- * library, too.
+ * distance.h - classifies the distance of two cores: two threads of one core, two cores that share a
+ * cache, or far.  A virtual machine moves its virtual cores, within seconds.  Benchmarks without the
+ * library use it too.
  */
 #ifndef BENCH_DISTANCE_H
 #define BENCH_DISTANCE_H
@@ -12,11 +12,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define DISTANCE_FLIPS 40 /* of the line, one after the other */
-#define DISTANCE_TRIES 8  /* of which the fastest counts, and of loops the median */
-#define DISTANCE_NEAR  90 /* ns that the line takes at most between cores that share a cache */
+#define DISTANCE_FLIPS 40 /* consecutive transfers of the line */
+#define DISTANCE_TRIES 8  /* the fastest counts; for loops the median */
+#define DISTANCE_NEAR  90 /* maximum ns per transfer between cores that share a cache */
 #define DISTANCE_SUMS  4000
-#define DISTANCE_MORE  1.25 /* so much longer may a loop take than while the other core pauses */
+#define DISTANCE_MORE  1.25 /* a loop may take so much longer than while the other pauses */
 
 /* `core`: each computes more slowly while the other one works. */
 enum distance { CORE, CACHE, FAR, DISTANCES, MIXED = DISTANCES };
@@ -25,7 +25,7 @@ static const char *const distance_names[] = {"core", "cache", "far"};
 
 typedef double distance_clock(void); /* seconds */
 
-/* A loop that has work for a whole core, seconds. */
+/* Seconds for a loop that uses a whole core. */
 static inline double distance_sums(distance_clock *now)
 {
     uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6;
@@ -50,7 +50,7 @@ static inline int distance_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of what a loop takes now, seconds. */
+/* The median time of several loops, in seconds. */
 static inline double distance_sums_median(distance_clock *now)
 {
     double seconds[DISTANCE_TRIES];
@@ -61,8 +61,8 @@ static inline double distance_sums_median(distance_clock *now)
     return seconds[DISTANCE_TRIES / 2];
 }
 
-/* The least that *line takes from the one to the other, ns; who: 0 or 1, the other one calls it as
- * the other.  *line is 0 before and behind. */
+/* The minimum time of a transfer of *line, in ns.  who: 0 or 1; the other core calls it with
+ * the other value.  *line is 0 before and after. */
 static inline double distance_line_ns(distance_clock *now, _Atomic uint32_t *line, uint32_t who)
 {
     double least = 1e9;
@@ -81,8 +81,8 @@ static inline double distance_line_ns(distance_clock *now, _Atomic uint32_t *lin
     return least;
 }
 
-/* Hardly takes anything from another thread of the same core, on these processors; on others it does, and no two
- * threads are seen to be of one core. */
+/* On these processors, hardly slows down the other thread of the same core.  On other
+ * processors it does, and two threads of one core are not recognised. */
 static inline void distance_pause(void)
 {
 #if defined __x86_64__ || defined __i386__
@@ -98,20 +98,22 @@ static inline void distance_await(_Atomic uint32_t *line, uint32_t value)
         distance_pause();
 }
 
-/* slowed: what a loop takes while the other core works, as a multiple of what it takes while that one pauses. */
+/* slowed: time of a loop while the other core works, as a multiple of the time while that core
+ * pauses. */
 struct distance_look {
     double slowed;
     double line_ns;
 };
 
-/* Both call it at the same time; as distance_line_ns().  It says something at 0. */
+/* Both cores call it at the same time, as distance_line_ns().  The result is valid for who =
+ * 0. */
 static inline struct distance_look distance_look(distance_clock *now, _Atomic uint32_t *line,
                                                  uint32_t who)
 {
     double beside = distance_sums_median(now), alone = beside;
     double line_ns = distance_line_ns(now, line, who);
 
-    /* The loops lie within three tenths of a millisecond: whoever else slows this core down slows down all of them. */
+    /* All loops lie within 0.3 ms: any other load on this core slows down all of them. */
     if (who == 0) {
         distance_await(line, 0);
         alone = distance_sums_median(now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Question   what does a flood of unexpected messages cost its receiver?
- * Method     flood_work.h; this is the flood through matchbox.h.  Run by `mbx run`.
+ * Method     flood_work.h, with messages through matchbox.h.  Run by `mbx run`.
  */
 #include <matchbox/matchbox.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flood_memory.c - reads /proc/self; allocates nothing, which would be in what it measures.
+ * flood_memory.c - reads /proc/self; allocates nothing, because that would change the result.
  */
 #include "flood_memory.h"
 
@@ -22,7 +22,7 @@ static struct {
     struct memory_sample samples[SAMPLES];
 } watch;
 
-/* A line "NAME:  123 kB" of /proc/self/status; 0: there is none. */
+/* The value of a line "NAME:  123 kB" of /proc/self/status; 0: there is none. */
 static uint64_t status_kib(const char *name)
 {
     char text[4096];
@@ -65,7 +65,7 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Half of the samples. */
+/* Drops every other sample. */
 static void thin_out(void)
 {
     for (unsigned i = 0; 2 * i < watch.count; i++)
@@ -94,7 +94,7 @@ static void *watching(void *arg)
 
 bool memory_watch(void)
 {
-    memset(watch.samples, 0xff, sizeof watch.samples); /* so that it is resident from now on */
+    memset(watch.samples, 0xff, sizeof watch.samples); /* touched to make it resident */
     watch.count = 0;
     atomic_store(&watch.is_over, false);
     return pthread_create(&watch.thread, NULL, watching, NULL) == 0;

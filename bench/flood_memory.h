@@ -2,9 +2,9 @@
 /*
  * flood_memory.h - the resident memory of this process: now, at its peak, over time.
  *
- * The peak is the kernel's own (VmHWM), so nothing between two samples is missed.  Samples are
- * taken by a thread; when there is no space for more, every other one is dropped and the
- * interval doubled, so that they always cover all of the time.
+ * The peak is the kernel's own (VmHWM), so it includes everything between two samples.  A
+ * thread takes the samples.  When there is no space for more, every other one is dropped and the
+ * interval is doubled, so that they always cover the whole time.
  */
 #ifndef BENCH_FLOOD_MEMORY_H
 #define BENCH_FLOOD_MEMORY_H
@@ -19,14 +19,14 @@ struct memory_sample {
 
 uint64_t memory_kib(void);
 
-/* The peak begins anew.  False: the kernel does not let it. */
+/* Resets the peak.  False: the kernel does not allow it. */
 bool memory_peak_reset(void);
 uint64_t memory_peak_kib(void);
 
-/* Begins to take samples; false: there is no thread for it.  Ended by memory_unwatch(). */
+/* Begins to take samples; false: no thread could be started.  Ended by memory_unwatch(). */
 bool memory_watch(void);
 
-/* How many there are, oldest first. */
+/* Returns the number of samples; the oldest comes first. */
 unsigned memory_unwatch(const struct memory_sample **samples);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Question   what does a flood of unexpected messages cost its receiver?
- * Method     flood_work.h; this is the flood through MPI, the same program for each.  A sender
- *            that waits looks a few times and then sleeps between two looks, because MPI
+ * Method     flood_work.h, with messages through MPI; the same program for each MPI.  A waiting
+ *            sender polls a few times and then sleeps between two polls, because MPI
  *            polls and there are more senders than cores.  The receiver waits in MPI_Wait.
  */
 #include <mpi.h>

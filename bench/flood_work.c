@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flood_work.c - options, what is sent, what is received in which order, what is checked.
+ * flood_work.c - options, the messages, the order of the receives, and the checks.
  *
- * What a receive must get follows from the messages that were received before it: of those of
- * its source (once that is known) and tag that were not, the first.
+ * The message that a receive must get follows from the earlier receives: the first message with
+ * its tag from its source (once that is known) that was not received before.
  *
- * Memory that the receiver needs for itself (buffers, the marks of what it has seen) is touched
- * before the first look at the resident memory.
+ * Memory that the receiver needs for itself (buffers, the marks of received messages) is touched
+ * before the resident memory is first measured.
  */
 #include "flood_work.h"
 
@@ -55,8 +55,8 @@ static struct {
 static int rank, ranks;
 static uint64_t senders;
 static unsigned char *pattern;
-static unsigned char *seen;  /* of the receiver: [sender * messages + message] */
-static uint64_t *next;       /* ... : of each sender, all before it were seen */
+static unsigned char *seen; /* at the receiver: [sender * messages + message] */
+static uint64_t *next; /* at the receiver: by sender, all messages before it were received */
 static unsigned char *batch; /* buffers */
 static uint64_t buffer_size, first_kib;
 
@@ -67,14 +67,14 @@ struct flood {
     unsigned size_count;
 };
 
-/* What a receive asks for. */
+/* The envelope of a receive. */
 struct want {
     int source, tag; /* or FLOOD_ANY */
 };
 
 /* ---- the end ---- */
 
-/* Where this process stands before the carrier knows. */
+/* Is this the first rank?  Before the carrier is started. */
 static bool is_first_rank(void)
 {
     const char *boot = getenv("MBX_BOOT"), *self = getenv("OMPI_COMM_WORLD_RANK");
@@ -138,7 +138,7 @@ static void print_usage(FILE *out)
             "Prints key=value, one line for each flood; exit code 1 if anything is wrong.\n");
 }
 
-/* All ranks have the same arguments, so the first one speaks. */
+/* All ranks have the same arguments, so only the first one reports an error. */
 static void refuse(const char *option, const char *value)
 {
     if (is_first_rank()) {
@@ -264,7 +264,7 @@ static void take_options(int argc, char **argv)
 
     memcpy(o.sizes, sizes, sizeof sizes);
     o.size_count = sizeof sizes / sizeof sizes[0];
-    o.order_count = 1; /* the first: last */
+    o.order_count = 1; /* the default: last */
     opterr = is_first_rank();
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         take_option(option, optarg);
@@ -283,7 +283,7 @@ static void pattern_make(void)
         state = state * 1103515245u + 12345u;
         pattern[i] = (unsigned char)(state >> 16);
         if (i > 0 && pattern[i] == pattern[i - 1])
-            pattern[i] ^= 1; /* neighbours differ, so that one byte tells two messages apart */
+            pattern[i] ^= 1; /* neighbours differ: one byte distinguishes two messages */
     }
 }
 
@@ -304,7 +304,7 @@ static int tag_of(uint64_t message)
 
 /* ---- order ---- */
 
-/* A number that has no divisor in common with the number of messages. */
+/* A number that is coprime to the number of messages. */
 static uint64_t shuffle_step(void)
 {
     uint64_t step = o.messages * 5 / 8 + 1;
@@ -353,7 +353,7 @@ static struct want want_of(enum order order, uint64_t k)
     return (struct want){FLOOD_ANY, FLOOD_ANY};
 }
 
-/* The message that such a receive must have got from this source. */
+/* The message that this receive must have got from this source. */
 static uint64_t expected(const struct want *want, int source)
 {
     const unsigned char *marks = &seen[(uint64_t)(source - 1) * o.messages];
@@ -424,8 +424,8 @@ static void report_progress(const struct flood *flood, uint64_t done, uint64_t *
 
 /* ---- sender and receiver ---- */
 
-/* Waits for all; *grown_kib of the receiver is the most that any sender said, *all_kib the
- * sum. */
+/* Waits for all ranks; at the receiver, *most_kib and *all_kib are the maximum and the sum of
+ * the senders' grown_kib. */
 static void fence(uint64_t grown_kib, uint64_t *most_kib, uint64_t *all_kib)
 {
     uint64_t said, most = 0, all = 0;
@@ -461,7 +461,7 @@ static void send_all(const struct flood *flood)
         carrier_wait(i, NULL);
 }
 
-/* Receives k .. end-1, of which each has a slot. */
+/* Posts receives k .. end-1, each of which has a slot. */
 static void receive_begin(const struct flood *flood, uint64_t k, uint64_t end)
 {
     for (; k < end; k++) {
@@ -483,7 +483,7 @@ static void receive_end(const struct flood *flood, uint64_t k, uint64_t end)
     }
 }
 
-/* While one half of the receives of a batch is waited for, the other one is posted. */
+/* While one half of the receives of a batch is waited for, the other half is posted. */
 static void receive_all(const struct flood *flood)
 {
     uint64_t all = senders * o.messages, reported_ns = now_ns();
@@ -534,7 +534,7 @@ static void check_limit(uint64_t grown_kib)
                   (unsigned long long)grown_kib * 1024, (unsigned long long)o.limit);
 }
 
-/* Since the first flood: what an earlier one has left behind counts. */
+/* Growth since the first flood, so memory that an earlier flood has left counts. */
 static uint64_t grown(void)
 {
     uint64_t kib = memory_peak_kib();

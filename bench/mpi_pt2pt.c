@@ -3,13 +3,13 @@
  * Question   how fast are two ranks of an MPI program, point to point?
  * Method     lat: batches of ROUNDS ping-pongs, MPI_Send and MPI_Recv; half a round trip,
  *            median and fastest batch.  bw: a window of messages one way and one answer,
- *            median and best batch.  rate: the same with 8 bytes and a window of 64.
- *            The first tenth of the batches warms up and does not count.
- *            A virtual machine moves its cores about, within seconds.  So before and behind each
- *            batch the ranks look how far apart they are, and a batch counts for the distance that
- *            both looks say (distance.h).  A line of output for each that was met.
- *            With --type the elements of a message are of a derived type, at both ends; SIZE is
- *            still the bytes of data, in whole elements, one at least:
+ *            median and best batch.  rate: as bw, with 8 bytes and a window of 64.
+ *            The first tenth of the batches is a warm-up and does not count.
+ *            A virtual machine moves its virtual cores, within seconds.  So before and after each
+ *            batch the ranks measure the distance of their cores, and a batch counts for a distance
+ *            if both measurements agree (distance.h).  Each distance gets a line of output.
+ *            With --type the elements of a message have a derived type, at both ends; SIZE is
+ *            still the bytes of data, in whole elements, at least one:
  *              vector  MPI_Type_vector: 16 doubles, every other one of 32
  *              blocks  MPI_Type_indexed: 4 blocks of 64, 8, 128 and 56 bytes with gaps
  *              struct  MPI_Type_create_struct: an int, a double and 20 chars, as C lays them out
@@ -21,8 +21,8 @@
  * usage: mpi_pt2pt [--batches N] [--type vector|blocks|struct|wide|rows|tile|record] LABEL
  *                  lat|bw|rate [SIZE...]
  *
- * The same program is run over each MPI and transport; the label says which.  `mbx perf`
- * does the same through the native interface.
+ * The same program is run over each MPI and transport, which LABEL names.  `mbx perf`
+ * measures the same through the native interface.
  */
 #include <mpi.h>
 
@@ -40,7 +40,7 @@
 
 #include "distance.h"
 
-#define BATCHES     60 /* at most */
+#define BATCHES     60 /* maximum */
 #define FEWEST      10
 #define ROUNDS      500
 #define WINDOW      64
@@ -59,8 +59,8 @@ static const char usage[] =
 
 static int rank, batches = BATCHES;
 static const char *type_name;            /* NULL: bytes */
-static MPI_Datatype type = MPI_BYTE;     /* of an element, */
-static size_t type_size = 1, extent = 1; /* its bytes of data, and from one to the next */
+static MPI_Datatype type = MPI_BYTE;     /* of an element */
+static size_t type_size = 1, extent = 1; /* bytes of data in an element, and its extent */
 
 /* Large messages need fewer rounds for the same time. */
 static int rounds_for(size_t size, int least, int most)
@@ -136,7 +136,7 @@ static void type_make(void)
 
 /* ---- batches ---- */
 
-/* One batch of ping-pongs, seconds. */
+/* Seconds for one batch of ping-pongs. */
 static double ping_pong(char *buf, int count, int rounds)
 {
     MPI_Status status;
@@ -156,7 +156,7 @@ static double ping_pong(char *buf, int count, int rounds)
     return MPI_Wtime() - start;
 }
 
-/* One batch of windows one way, each answered by an empty message, seconds. */
+/* Seconds for one batch of windows in one direction, each answered by an empty message. */
 static double stream(char *buf, int count, int windows)
 {
     MPI_Request requests[WINDOW];
@@ -182,9 +182,9 @@ static double stream(char *buf, int count, int windows)
 
 /* ---- how far the two cores are from each other ---- */
 
-static _Atomic uint32_t *line; /* 0 where it is rank 0's turn */
+static _Atomic uint32_t *line; /* 0 when it is rank 0's turn */
 
-/* The line, in memory of both ranks. */
+/* Maps the line, in memory shared by both ranks. */
 static void line_open(void)
 {
     char name[64];
@@ -207,7 +207,7 @@ static void line_open(void)
     close(fd);
 }
 
-/* At rank 0; the other one gets an answer that means nothing. */
+/* The distance, at rank 0; at rank 1 the result is meaningless. */
 static enum distance distance_now(void)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -271,7 +271,7 @@ static void measure(const char *label, const char *what, size_t size)
                    is_lat ? 2 * rounds : WINDOW * rounds);
 }
 
-/* The number of bytes that a text says; SIZE_MAX if it is none. */
+/* The number of bytes in text; SIZE_MAX if it is not a number. */
 static size_t to_size(const char *text)
 {
     char *end;
@@ -289,7 +289,7 @@ static bool is_type(const char *name)
     return false;
 }
 
-/* Takes the options at the front; what is wrong with them, or NULL. */
+/* Removes the options at the front; returns an error message, or NULL. */
 static const char *take_options(int *argc, char ***argv)
 {
     static char error[200];
@@ -317,7 +317,7 @@ static const char *take_options(int *argc, char ***argv)
     return NULL;
 }
 
-/* What is wrong with the arguments, or NULL. */
+/* An error message for wrong arguments, or NULL. */
 static const char *check(int argc, char **argv, int ranks)
 {
     static char error[200];
@@ -339,7 +339,7 @@ static const char *check(int argc, char **argv, int ranks)
     return ranks == 2 ? NULL : "it takes two ranks: mpiexec -n 2";
 }
 
-/* A message of less than one element would be empty: what is wrong, or NULL. */
+/* A message of less than one element would be empty: an error message, or NULL. */
 static const char *check_elements(int argc, char **argv)
 {
     static char error[200];

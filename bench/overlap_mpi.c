@@ -11,9 +11,9 @@
  *                       --compute percent of that
  *              both     a round with the computation
  *            overlap_percent = 100 * (1 - (both - max(comm, compute)) / min(comm, compute))
- *            of the medians, overlap_min_percent of the fastest, kept within 0 and 100.
- *            A round that rank 0 could not begin in time is done again.  Every message
- *            carries a mark at both ends, which is checked.
+ *            from the medians, overlap_min_percent from the fastest, limited to 0..100.
+ *            A round that rank 0 could not begin in time is repeated.  Every message
+ *            has a mark at both ends, which is checked.
  *
  * usage: overlap_mpi LABEL [OPTION...] [SIZE...]      (--help says more)
  *
@@ -38,13 +38,13 @@
 #define WINDOW_BYTES (256 * 1024)
 #define WINDOW_MAX   64
 #define WINDOW_LIMIT 4096
-#define LARGEST      (1 << 30) /* of a message, and of a window */
+#define LARGEST      (1 << 30) /* bytes of a message, and of a window */
 #define REPEATS      51
 #define WARM_ROUNDS  9
-#define LEAD_NS      20000ull /* from the READY to the beginning, at first */
+#define LEAD_NS      20000ull /* from the READY to the beginning, initially */
 #define LEAD_MAX_NS  100000000ull
 #define LATE_NS      5000 /* a sender that begins later is counted */
-#define LATE_MOST    1000 /* rounds that may be done again, of one size */
+#define LATE_MOST    1000 /* repeated rounds for one size */
 #define NAP_NS       20000
 
 static const char usage[] =
@@ -66,7 +66,7 @@ static const char usage[] =
 static struct {
     char engine[64], mode[64];
     int repeats, window; /* window 0: by size */
-    int percent;         /* the computation, of the transfer's time */
+    int percent;         /* the computation, in percent of the transfer's time */
     int cpus[2];         /* -1: any */
     int naps;
     int sizes[64];
@@ -88,7 +88,8 @@ static double step_ns;
 
 /* ---- arguments ---- */
 
-/* Ends the program.  Every rank has the same arguments, so the first one speaks. */
+/* Ends the program.  Every rank has the same arguments, so only the first one reports the
+ * error. */
 static void refuse(const char *what, const char *value)
 {
     const char *self = getenv("OMPI_COMM_WORLD_RANK");
@@ -194,7 +195,7 @@ static void run_on(const cpu_set_t *set)
         refuse("--cpus: this process may not run there", strerror(errno));
 }
 
-/* Before MPI starts anything: a thread inherits the processors of who starts it. */
+/* Called before MPI starts threads: a thread inherits the processors of its creator. */
 static void leave_the_cores(void)
 {
     cpu_set_t rest;
@@ -260,7 +261,7 @@ static void send_window(int size, int window)
         MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
 }
 
-/* What the receiver asks for, until it has enough of this size. */
+/* Serves the rounds that the receiver requests for this size. */
 static void serve_size(int size)
 {
     struct ready ready = {0, 0};
@@ -295,7 +296,7 @@ static struct ready ask(const struct go *go)
     return ready;
 }
 
-/* One round, ns; negative: we came too late to begin with the sender. */
+/* Nanoseconds of one round; negative: this rank was too late to begin with the sender. */
 static double try_round(int size, uint64_t steps, const struct go *go)
 {
     int window = window_of(size), is_late;
@@ -319,7 +320,7 @@ static double try_round(int size, uint64_t steps, const struct go *go)
     return is_late ? -1 : (double)(end - ready.start_ns);
 }
 
-/* A round that counts, ns.  No two messages of neighbouring rounds carry the same mark. */
+/* Nanoseconds of a round that counts.  The marks in messages of neighbouring rounds differ. */
 static double round_of(int size, uint64_t steps, struct go *go)
 {
     for (int tries = 0; tries < LATE_MOST; tries++) {
@@ -355,7 +356,7 @@ static double kept_within(double percent)
     return percent < 0 ? 0 : percent > 100 ? 100 : percent;
 }
 
-/* Sorts the times. */
+/* Prints the results for one size; sorts the times. */
 static void print_size(int size, double *comm, double *work, double *both, uint64_t late)
 {
     double *all[] = {comm, work, both}, median[3], raw, longer;
@@ -416,7 +417,7 @@ static void alloc_buffers(void)
         fprintf(stderr, "overlap_mpi: no memory for %zu bytes of messages\n", most);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    memset(buffers, 0x5a, most); /* pages are there before the clock runs */
+    memset(buffers, 0x5a, most); /* touches all pages before the clock runs */
 }
 
 int main(int argc, char **argv)

@@ -2,10 +2,10 @@
 /*
  * Question   what do exchanges and patterns cost where ranks share cores?
  * Method     ranks in pairs, 0 and 1, 2 and 3, ...; all pairs at the same time: {MPI_Irecv,
- *            MPI_Send, MPI_Wait}.  Of each case batches of exchanges, each between two collective
- *            calls and of some 5 ms, until BUDGET_MS have passed; the time of a batch is that of
- *            its slowest rank.  Short batches before them say how many exchanges that are, and
- *            warm up.  The content is checked before and behind them.
+ *            MPI_Send, MPI_Wait}.  For each case there are batches of exchanges, each between two
+ *            collective calls and of some 5 ms, until BUDGET_MS have passed; the time of a batch is
+ *            the time of its slowest rank.  Short batches before them determine the number of
+ *            exchanges, and warm up.  The content is checked before and after the batches.
  *            A case is a number of bytes, or PATTERN:BYTES, one of
  *              pingpong   the pairs play ping-pong, {MPI_Send, MPI_Recv}: half a round trip
  *              allreduce  MPI_Allreduce of BYTES, in doubles
@@ -15,7 +15,7 @@
  *
  * usage: mpiexec -n RANKS oversubscribed_mpi LABEL BUDGET_MS CASE...     (an even number of RANKS)
  *
- * The same program is run over each transport; the label says which.  Prints, for each case,
+ * The same program is run over each transport, which LABEL names.  Prints, for each case,
  * the median batch and the fastest, per exchange.
  */
 #include <mpi.h>
@@ -27,20 +27,20 @@
 
 #define BATCH_S 5e-3
 #define BATCHES 1000
-#define FEWEST  8 /* exchanges of one batch, */
+#define FEWEST  8 /* minimum and maximum exchanges of one batch */
 #define MOST    2000
 #define TRIALS  3
-#define LEAST   3     /* batches, whatever they take */
-#define SLOW_S  20e-3 /* an exchange that takes longer is in batches of two */
+#define LEAST   3     /* minimum number of batches */
+#define SLOW_S  20e-3 /* longer exchanges are measured in batches of two */
 
 static int rank, ranks, partner;
-static int neighbours[4]; /* left, right, above, below: by pairs, in opposite directions */
+static int neighbours[4]; /* left, right, above, below: each pair in opposite directions */
 static unsigned char *out, *in;
 
 struct pattern {
     const char *name;
     void (*once)(int size);
-    int per; /* what is reported is one of so many parts of it */
+    int per; /* the reported time is divided by this */
 };
 
 static void require(int is_true, const char *what)
@@ -104,7 +104,7 @@ static const struct pattern patterns[] = {
     {"alltoall", alltoall, 1}, {"halo", halo, 1},
 };
 
-/* So many exchanges of all ranks: seconds for one, the same in all ranks. */
+/* Does `exchanges` exchanges in all ranks.  Returns the seconds for one, equal in all ranks. */
 static double batch(const struct pattern *p, int size, int exchanges)
 {
     double start, took, slowest;
@@ -118,8 +118,8 @@ static double batch(const struct pattern *p, int size, int exchanges)
     return slowest;
 }
 
-/* How many exchanges make a batch, as far as the fastest of a few short ones says: what disturbs
- * one of them is not to make all batches short. */
+/* The number of exchanges of a batch, from the fastest of a few short ones: a disturbance of
+ * one of them must not make all batches short. */
 static int exchanges_for(const struct pattern *p, int size)
 {
     double best, wanted;
@@ -136,7 +136,7 @@ static int exchanges_for(const struct pattern *p, int size)
     return wanted > MOST ? MOST : wanted < FEWEST ? FEWEST : (int)wanted;
 }
 
-/* Rank 0 says whether there is time for another batch. */
+/* Rank 0 decides whether there is time for another batch. */
 static int goes_on(double until, int count)
 {
     int more = count < BATCHES && (count < LEAST || MPI_Wtime() < until);
@@ -162,7 +162,7 @@ static void check_part(size_t place, size_t from, size_t size, int who, unsigned
         require(in[place + i] == content(from + i, who, seed), "wrong content");
 }
 
-/* Once, with a look at what came. */
+/* One exchange whose received data is checked. */
 static void check_content(const struct pattern *p, int bytes, unsigned seed)
 {
     size_t size = (size_t)bytes, parts = p->once == halo ? 4 : (size_t)ranks;
@@ -176,7 +176,7 @@ static void check_content(const struct pattern *p, int bytes, unsigned seed)
         p->once(bytes);
         for (size_t i = 0; i < size / sizeof *mine; i++)
             require(sum[i] == (double)ranks * ((double)i + (ranks - 1) / 2.0), "wrong sum");
-        memset(out, 0, size); /* sums of sums would leave the range of a double */
+        memset(out, 0, size); /* sums of sums would exceed the range of a double */
         return;
     }
     fill(size * parts, seed);
@@ -211,7 +211,7 @@ static void measure(const char *label, double budget_s, const struct pattern *p,
     fflush(stdout);
 }
 
-/* A case as the command line has it; *size is its bytes. */
+/* Parses a case from the command line; *size is its bytes. */
 static const struct pattern *to_case(const char *text, int *size)
 {
     const char *colon = strchr(text, ':'), *number = colon == NULL ? text : colon + 1;
@@ -231,7 +231,7 @@ static const struct pattern *to_case(const char *text, int *size)
     return p;
 }
 
-/* A periodic grid as square as may be. */
+/* Makes a periodic grid that is as square as possible. */
 static void grid_make(void)
 {
     int sides[2] = {0, 0}, periods[2] = {1, 1};

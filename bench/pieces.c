@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   what is the bandwidth of data that does not lie in one buffer, as a vector or through
- *            callbacks, beside a program that packs all of it, sends, receives and unpacks all of
+ * Question   what is the bandwidth of non-contiguous data, as a vector or through callbacks,
+ *            compared with a program that packs all of it, sends, receives and unpacks all of
  *            it?
  * Method     two processes, each pinned to a core, over shared memory.  The data are blocks with
  *            gaps of the same size between them.  WINDOW messages are posted at both sides; when all
- *            are complete at the receiver it says so with an empty message.  Every way in turns,
+ *            are complete, the receiver sends an empty message.  All ways in turn,
  *            REPEATS times; the fastest repeat of each counts.
  *
- *              flat            one buffer at both sides: what the gaps cost
- *              copied          packed whole before the send, unpacked whole behind the receive
+ *              flat            one buffer at both sides: a baseline without gaps
+ *              copied          packed whole before the send, unpacked whole after the receive
  *              vector          struct mbx_iovec at both sides
  *              callbacks       pack and unpack at both sides
  *              vector-flat     a vector is sent into one buffer
@@ -32,7 +32,7 @@
 
 #define WINDOW  4
 #define LONGEST ((size_t)4 << 20)
-#define VOLUME  ((size_t)16 << 20) /* bytes of one repeat, about */
+#define VOLUME  ((size_t)16 << 20) /* approximate bytes of one repeat */
 
 enum placement { FLAT, COPIED, VECTOR, CALLBACKS };
 
@@ -70,7 +70,7 @@ static double now_ns(void)
 
 /* ---- the data ---- */
 
-/* Moves [offset, offset + size) of the data that has its gaps at `there`. */
+/* Copies [offset, offset + size) of the data, which has its gaps at `there`. */
 static void move(char *there, size_t offset, char *here, size_t size, bool packs)
 {
     while (size != 0) {
@@ -167,7 +167,7 @@ static void recv_all(enum placement placement, size_t size)
     }
 }
 
-/* An empty message from the other side, or to it. */
+/* Sends an empty message to the other side, or receives one. */
 static void empty(bool sends)
 {
     mbx_request request;
@@ -230,7 +230,7 @@ static void pin(int number)
     sched_setaffinity(0, sizeof set, &set);
 }
 
-/* Peer 0 and peer 1, whoever asks. */
+/* Both processes number the peers 0 and 1 in the same way. */
 static void meet(int in, int out)
 {
     struct mbx_address addresses[2];

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   how many instructions does a message of 8 bytes cost in an MPI program, and whose
- *            are they: the MPI's, the provider's, the library's?
- * Method     a rank sends to itself, in the function that is named like the case:
+ * Question   how many instructions does a message of 8 bytes cost in an MPI program, and which
+ *            of them are the MPI's, the provider's, the library's?
+ * Method     a rank sends to itself, in the function with the name of the case:
  *
  *              one_by_one  {MPI_Irecv, MPI_Send, MPI_Wait}, ROUNDS times
- *              in_windows  {64 MPI_Irecv, 64 MPI_Isend, MPI_Waitall}, until there were about
- *                          ROUNDS messages: so the receives wait in a long queue
- *              there       MPI_Recv of 16 messages that have arrived, in the order of arrival, until
- *                          there were about ROUNDS; only these calls are in it
- *              in_vain     MPI_Test of a receive that nobody sends to, ROUNDS times: what the
- *                          MPI does while nothing comes
+ *              in_windows  {64 MPI_Irecv, 64 MPI_Isend, MPI_Waitall}, for about ROUNDS
+ *                          messages: so the receives wait in a long queue
+ *              there       MPI_Recv of 16 messages that have arrived, in the order of arrival,
+ *                          for about ROUNDS messages; only these calls are in the function
+ *              in_vain     MPI_Test of a receive without a message, ROUNDS times: the cost
+ *                          of the MPI while nothing comes
  *
- *            A clock says little on a machine that is shared; instructions can be counted
+ *            On a shared machine a clock is unreliable; instructions can be counted
  *            exactly, by
  *
  *              mbx exec valgrind --tool=callgrind --toggle-collect=one_by_one ./self_mpi ROUNDS
@@ -32,7 +32,7 @@
 #define WINDOW 64
 #define THERE  16
 
-/* With external linkage: callgrind is told their names. */
+/* With external linkage, because callgrind selects functions by name. */
 void one_by_one(int self, long rounds);
 void in_windows(int self, long windows);
 void there(int self, int64_t *in);
@@ -85,7 +85,7 @@ __attribute__((noinline)) void there(int self, int64_t *in)
                  MPI_STATUS_IGNORE);
 }
 
-/* Messages of one sender do not overtake each other, so all are there when the last is. */
+/* Messages of one sender do not overtake each other, so all have arrived when the last has. */
 static void make_there(int self, long windows)
 {
     for (long w = 0; w < windows; w++) {

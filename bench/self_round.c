@@ -3,10 +3,11 @@
  * Question   how many instructions does a message of 8 bytes cost, from the posting of its
  *            receive to the end of both requests, and which functions spend them?
  * Method     one endpoint is its own peer over shared memory: {post, send, wait for the
+ * Method     one endpoint is its own peer over shared memory: {post, send, wait for the
  *            receive, wait for the send}, ROUNDS times, all in round_trips().  It is linked
- *            with the shared library, as a user's program is, so no call is made cheaper by
- *            what the compiler knows of its arguments.  A clock says little about code on a
- *            machine that is shared; instructions can be counted exactly:
+ *            with the shared library, as a user's program is, so the compiler cannot optimise
+ *            calls for constant arguments.  On a shared machine a clock is unreliable;
+ *            instructions can be counted exactly:
  *
  *              valgrind --tool=callgrind --toggle-collect=round_trips ./self_round
  *
@@ -14,7 +15,7 @@
  *            function.  With "unexpected" each message arrives before its receive is posted.  With
  *            "there" 16 messages arrive, and mbx_try_recv() receives each; only these calls are in
  *            receives_there().
- *            MBX_TRANSPORT=shm+ofi opens a network besides, which carries nothing.
+ *            MBX_TRANSPORT=shm+ofi also opens a network, which carries nothing.
  *
  *   self_round [expected|unexpected|there] [ROUNDS]
  */
@@ -58,7 +59,7 @@ static void open_self(struct mbx_ep **ep, uint32_t *self)
     require(mbx_peer_add(*ep, &address, self), "mbx_peer_add");
 }
 
-/* A function of its own with external linkage: callgrind is told its name. */
+/* A separate function with external linkage, because callgrind selects functions by name. */
 __attribute__((noinline)) void round_trips(struct mbx_ep *ep, uint32_t self, uint64_t rounds,
                                            bool is_unexpected)
 {
@@ -90,7 +91,7 @@ __attribute__((noinline)) void receives_there(struct mbx_ep *ep, uint32_t self, 
     }
 }
 
-/* Messages that are there, until there were so many. */
+/* Receives messages that have arrived, until `rounds` were received. */
 static void make_there(struct mbx_ep *ep, uint32_t self, uint64_t rounds)
 {
     for (uint64_t done = 0; done < rounds; done += THERE) {

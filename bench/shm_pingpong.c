@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   how far is a packet through shared memory from what the two cores can
- *            do at all?
+ * Question   how far is the latency of a packet through shared memory from the minimum between
+ *            two cores?
  * Method     two processes, each pinned to a core, in turns: a bare ping-pong of one
  *            word in one cache line, then a packet of 32 + 8 bytes each way through the
  *            shm transport.  Repeated in short slices; the median and the fastest repeat of
- *            each, as half round trips.  Then what a call costs alone: a poll that finds
+ *            each, as half round trips.  Then the cost of single calls: a poll that finds
  *            nothing, and a send with a poll of the own packet.
  *
  *   shm_pingpong [ROUNDS [REPEATS]]
@@ -147,7 +147,7 @@ static double elapsed_ns(uint64_t start, uint64_t count)
     return (double)(clock_now() - start) / (double)count;
 }
 
-/* One poll that finds nothing, and one packet to ourselves. */
+/* Measures a poll that finds nothing, and a packet to this endpoint itself. */
 static void measure_calls(struct transport *t, struct link *self, uint64_t rounds)
 {
     uint64_t start = clock_now();
@@ -184,7 +184,7 @@ static void run(unsigned who, uint64_t rounds, int repeats)
         err = t->ops->connect(t, &shared->address[who], &self);
     if (err != 0)
         fail("connect", err);
-    for (int i = -1; i < repeats; i++) { /* -1: to get warm */
+    for (int i = -1; i < repeats; i++) { /* -1: warm-up */
         int slot = i < 0 ? 0 : i;
         uint64_t start;
 
@@ -215,7 +215,7 @@ static void run(unsigned who, uint64_t rounds, int repeats)
     t->ops->close(t);
 }
 
-/* The number that a text says; the program ends if it is none from 1 to max. */
+/* The number in text, from 1 to max; otherwise the program ends. */
 static uint64_t to_number(const char *name, const char *text, uint64_t max)
 {
     char *end;

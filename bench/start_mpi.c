@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   how long do MPI_Init and MPI_Finalize take, and what does it cost, in time and in
- *            memory, that every rank speaks to every other one for the first time?
+ * Question   how long do MPI_Init and MPI_Finalize take, and what does the first contact of
+ *            every rank with every other one cost, in time and in memory?
  * Method     nothing   MPI_Init, MPI_Finalize.
  *            contact   between them, twice: each rank posts a receive of 8 bytes from each of the
- *                      others, sends them 8 bytes, and waits for all.  The time is that of the
- *                      slowest rank, from behind a barrier; the first turn meets everybody, the
- *                      second nobody new.  Memory is what the ranks have in it, a page that
- *                      several have mapped divided among them (Pss), before and behind the two,
- *                      added up over the ranks: what it has grown by, and what it is then.  What
- *                      came is checked.
- *            The times of MPI_Init and MPI_Finalize are those of rank 0.
+ *                      others, sends them 8 bytes, and waits for all.  The time is the
+ *                      slowest rank's, from the end of a barrier.  In the first turn all contacts
+ *                      are new, in the second none.  Memory is the proportional set size (Pss:
+ *                      pages mapped by several processes are divided among them) before and
+ *                      after the two turns, summed over the ranks: its growth, and the final
+ *                      value.  The content is checked.
+ *            The times of MPI_Init and MPI_Finalize are measured at rank 0.
  *
  * usage: mpiexec -n RANKS start_mpi LABEL nothing|contact
  */
@@ -44,7 +44,7 @@ static void require(int is_true, const char *what)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* This process's share of memory, KiB. */
+/* The Pss of this process, KiB. */
 static long memory_kib(void)
 {
     FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
@@ -60,7 +60,8 @@ static long memory_kib(void)
     return kib;
 }
 
-/* Everybody speaks to everybody: milliseconds of the slowest rank, at rank 0. */
+/* Every rank exchanges a message with every other one: milliseconds of the slowest rank, at
+ * rank 0. */
 static double contact(MPI_Request *requests, int64_t *in, int64_t *out, int64_t turn)
 {
     double start, took, slowest = 0;
@@ -90,13 +91,13 @@ static double contact(MPI_Request *requests, int64_t *in, int64_t *out, int64_t 
     return slowest * 1e3;
 }
 
-/* Prints no end of line. */
+/* Prints no newline. */
 static void contacts(void)
 {
     MPI_Request *requests = malloc(2 * (size_t)ranks * sizeof *requests);
     int64_t *in = malloc((size_t)ranks * sizeof *in),
             *out = malloc((size_t)ranks * sizeof *out);
-    long before, memory[2], all[2] = {0, 0}; /* what it has grown by, what it is */
+    long before, memory[2], all[2] = {0, 0}; /* growth, final value */
     double first, again;
 
     require(requests != NULL && in != NULL && out != NULL, "no memory");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   what start_mpi.c asks, of a job of the library: what do start and end cost, and the
+ * Question   as start_mpi.c, for a job of the library: what do start and end cost, and the
  *            first message between every two ranks?
  * Method     as start_mpi.c: mbx_job_open, mbx_open and mbx_job_connect are the start, mbx_job_fence,
- *            mbx_close and mbx_job_close the end.  kept_kib is what the job has grown by when
- *            nobody has sent anything for QUIET_S; tables_kib is what its page tables have, which
- *            the other figures do not contain.
+ *            mbx_close and mbx_job_close the end.  kept_kib is the growth of the job after
+ *            nobody has sent anything for QUIET_S; tables_kib is the size of its page tables, which
+ *            the other figures do not include.
  *
  * usage: mbx run -n RANKS start_native nothing|contact
  */
@@ -55,7 +55,7 @@ static void wait_for(mbx_request request)
     require(done.error, "a request");
 }
 
-/* What a line of a file of the system says behind this word, in KiB. */
+/* The number after this word in a file of the system, in KiB. */
 static int64_t kib_in(const char *path, const char *word)
 {
     FILE *file = fopen(path, "r");
@@ -74,7 +74,7 @@ static int64_t kib_in(const char *path, const char *word)
     return kib;
 }
 
-/* This process's share of memory. */
+/* The Pss of this process. */
 static int64_t memory_kib(void)
 {
     return kib_in("/proc/self/smaps_rollup", "Pss:");
@@ -85,7 +85,7 @@ static int64_t tables_kib(void)
     return kib_in("/proc/self/status", "VmPTE:");
 }
 
-/* Everybody speaks to everybody; seconds of this rank. */
+/* Every rank exchanges a message with every other one; seconds of this rank. */
 static double contact(mbx_request *requests, uint64_t *in, uint64_t turn)
 {
     uint64_t out = turn * ranks + rank;
@@ -114,7 +114,7 @@ static double contact(mbx_request *requests, uint64_t *in, uint64_t turn)
     return took;
 }
 
-/* Rank 0 gathers: the slowest times, the sum of the memory. */
+/* Rank 0 gathers the results: the slowest times, the sum of the memory. */
 static void gather(struct report *mine)
 {
     mbx_request request;
@@ -139,7 +139,7 @@ static void gather(struct report *mine)
     }
 }
 
-/* Looks for messages, as a program that waits for something else. */
+/* Polls without sending, like a program that waits for something else. */
 static void be_quiet(void)
 {
     double end = now_s() + QUIET_S;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace_event.c - what an event of a trace costs.
+ * trace_event.c - the cost of a trace event.
  *
  * Question   how long does it take to record an event, the pages of the file included?
- * Method     record COUNT events into a new file in FOLDER, all like an event before but for their numbers, or none (so that each
- *            has a long record); into a flight recording of 4,096 events in memory; and look at the
- *            clock and at the processor's counter (base/ticks.h) as many times, in turns, REPEATS times; the median and the fastest repeat.  The file is removed again.
+ * Method     record COUNT events: into a new file in FOLDER, where each event differs from an earlier
+ *            one only in its numbers, or from all (so that it needs a long record); into a flight
+ *            recording of 4,096 events in memory.  As many times read the clock, and the processor's
+ *            counter (base/ticks.h, in both ways).  In turns, REPEATS times; the median and the
+ *            fastest repeat.  The file is removed again.
  *
  * usage: trace_event FOLDER [COUNT [REPEATS]]
  */
@@ -43,7 +45,8 @@ static void remove_file(const char *folder)
     unlink(path);
 }
 
-/* folder NULL: into a flight recording.  Each event has a tag that is by so much higher than that of the one before. */
+/* folder NULL: into a flight recording.  The tag of each event is tag_step higher than the
+ * previous one. */
 static double record_all(const char *folder, unsigned long count, uint64_t tag_step)
 {
     struct trace_info info = {.rank = 0};
@@ -86,7 +89,7 @@ static double read_ticks(unsigned long count, uint64_t read(struct ticks *))
     uint64_t start, sum = 0;
 
     ticks_start(&ticks);
-    for (start = clock_now(); clock_now() - start < 20 * CLOCK_MS;) /* it learns its rate */
+    for (start = clock_now(); clock_now() - start < 20 * CLOCK_MS;) /* it measures its rate */
         read(&ticks);
     start = clock_now();
     for (unsigned long i = 0; i < count; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event_loop.c - an endpoint beside other descriptors, in one loop with epoll(7).
+ * event_loop.c - an endpoint together with other descriptors, in one loop with epoll(7).
  *
- * Each rank sends a message to the next one at every tick of a timer, and prints what it gets.
- * In between it sleeps: a tick or a message ends that, whichever comes first.
+ * Each rank sends a message to the next one at every tick of a timer, and prints the messages that
+ * it gets.  In between it sleeps until the next tick or message.
  *
  * Run:  mbx run -n 3 ./event_loop
  */
@@ -25,10 +25,10 @@ struct loop {
     struct mbx_ep *ep;
     uint32_t rank, next;
     int epoll, timer, matchbox;
-    int ticks;          /* sends that were started; */
-    int sent, received; /* and those that are complete: TICKS each */
+    int ticks;          /* started sends */
+    int sent, received; /* completed ones: TICKS each */
     int numbers[TICKS]; /* to be sent */
-    int got;            /* of the receive that is posted */
+    int got;            /* by the posted receive */
 };
 
 static void must(int err, const char *what)
@@ -64,7 +64,7 @@ static void serve_completion(struct loop *l, const struct mbx_completion *done)
         post(l);
 }
 
-/* Everything that has come: returns when there is nothing to do any more. */
+/* Handles everything that has come; returns when nothing is left to do. */
 static void serve_matchbox(struct loop *l)
 {
     const unsigned queues = MBX_SENDS | MBX_RECVS;
@@ -105,7 +105,7 @@ static void run(struct loop *l)
 
     while (l->sent < TICKS || l->received < TICKS) {
         serve_matchbox(l);
-        if (mbx_arm(l->ep) != 0) /* something has come since */
+        if (mbx_arm(l->ep) != 0) /* something has come in the meantime */
             continue;
         count = epoll_wait(l->epoll, events, 2, -1);
         if (count < 0 && errno != EINTR)

@@ -2,7 +2,7 @@
 /*
  * log_callback.c - the library's log as part of the program's own, and parameters in the program.
  *
- * A parameter that is wrong is refused with a line that says what would be right.  Here that line
+ * A wrong parameter is refused with a line that says what would be right.  Here that line
  * goes to a function of the program, which counts it and writes it in the program's form.
  *
  * Run:  ./log_callback

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match_embed.c - the matching engine alone, inside somebody else's runtime.
+ * match_embed.c - the matching engine alone, inside another runtime.
  *
- * The runtime here is a mailbox: workers send it lines of text, and whoever wants
- * a line gets it when both are there.  The entries of the engine live in the
- * runtime's own structures, which container_of() finds back when they meet.
+ * The runtime here is a mailbox: workers send it lines of text, and a caller that wants
+ * a line gets it when both are there.  The entries of the engine are members of the
+ * runtime's own structures, which container_of() finds after a match.
  *
  *   cc match_embed.c -lmatchbox-match
  */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match_wildcards.c - MPI's matching in somebody else's runtime: communicators, MPI_ANY_SOURCE,
- * MPI_ANY_TAG, and tags of the runtime's own that MPI_ANY_TAG must not meet.
+ * match_wildcards.c - MPI's matching in another runtime: communicators, MPI_ANY_SOURCE,
+ * MPI_ANY_TAG, and tags of the runtime itself that MPI_ANY_TAG must not match.
  *
  *   context id   the communicator
  *   source       the rank in it
  *   tag          bit 63        set in messages of the runtime itself (a barrier, say)
  *                bits 0 to 30  MPI's tag
  *
- * A receive for MPI_ANY_TAG ignores the bits of MPI's tag, and not bit 63.
+ * A receive for MPI_ANY_TAG ignores the bits of MPI's tag, but not bit 63.
  *
  *   cc match_wildcards.c -lmatchbox-match
  */
@@ -79,7 +79,7 @@ int main(void)
     post(&m, &third, WORLD, 3, ANY);
     post(&m, &exact, WORLD, 3, 5);
     post(&m, &other, ROWS, ANY, ANY);
-    arrive(&m, &barrier, WORLD, 3, OF_RUNTIME); /* no wildcard of MPI's meets it */
+    arrive(&m, &barrier, WORLD, 3, OF_RUNTIME); /* no wildcard of MPI matches it */
     arrive(&m, &first, WORLD, 3, 5);  /* three accept it: the one posted first has it */
     arrive(&m, &second, WORLD, 3, 6); /* the next one that accepts it */
     arrive(&m, &of_row, ROWS, 0, 5);  /* another communicator */

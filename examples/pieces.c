@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pieces.c - a message whose data lies in several places.
+ * pieces.c - a message with non-contiguous data.
  *
  * Rank 0 sends a column of its matrix, and a header before it; rank 1 receives the header and the
- * numbers into two arrays.  Neither side copies them into a buffer of its own first: a layout says
- * where they lie.  The receiver need not know that the sender has one.
+ * numbers into two arrays.  Neither side packs them into a buffer of its own first: a layout describes
+ * their places.  The receiver need not know that the sender uses one.
  *
  * Run:  mbx run -n 2 ./pieces
  */
@@ -27,7 +27,7 @@ static void must(int err, const char *what)
     exit(1);
 }
 
-/* The numbers of a column are not neighbours: each is a part. */
+/* The numbers of a column are not adjacent: each is a part. */
 static void send_column(struct mbx_ep *ep, uint32_t peer, double matrix[ROWS][COLUMNS],
                         int column)
 {

@@ -2,10 +2,10 @@
 /*
  * several_requests.c - waiting for an array of requests.
  *
- *   halo      each rank exchanges the ends of its line with its neighbours, and goes on when all four
- *             requests are complete (mbx_wait_all)
- *   gather    rank 0 has a receive for each other rank, and works on what is there as soon as
- *             it is there (mbx_wait_some)
+ *   halo      each rank exchanges the ends of its line with its neighbours, and continues when all
+ *             four requests are complete (mbx_wait_all)
+ *   gather    rank 0 has a receive for each other rank, and processes each result as soon as
+ *             it has arrived (mbx_wait_some)
  *
  * Run:  mbx run -n 4 ./several_requests
  */
@@ -25,7 +25,7 @@ enum { CONTEXT = 1, TO_THE_LEFT = 1, TO_THE_RIGHT = 2, SUM = 3 };
 struct rank {
     struct mbx_ep *ep;
     uint32_t number, size;
-    double cells[CELLS + 2]; /* with a cell of each neighbour */
+    double cells[CELLS + 2]; /* including a cell of each neighbour */
 };
 
 static void must(int err, const char *what)
@@ -101,7 +101,7 @@ static double gather(struct rank *r)
         must(mbx_recv(r->ep, i, CONTEXT, SUM, NO_IGNORE, &sums[i], sizeof sums[i], NULL,
                       &requests[i]),
              "mbx_recv");
-    /* 0: nothing is left to wait for */
+    /* 0: no request is left */
     while ((count = mbx_wait_some(r->ep, requests, (int)r->size, NO_LIMIT, indices, done)) > 0)
         for (int i = 0; i < count; i++) {
             must(done[i].error, "a receive");
@@ -121,7 +121,7 @@ static int finish(struct rank *r)
         return 0;
     }
     all = gather(r);
-    error = all - CELLS; /* rank 0 had 1 in each cell, the others nothing */
+    error = all - CELLS; /* rank 0 had 1 in each cell, the others 0 */
     printf("all: %.6f\n", all);
     return error < -1e-9 || error > 1e-9;
 }

@@ -2,11 +2,11 @@
 /*
  * byzantine.c - the byzantine endpoint's end of the transport.
  *
- * It reads and writes nothing of the victim but what packets have named: the loop transport
- * knows what is exposed, but not to whom, and another endpoint's memory is none of its business.
- * What it may overwrite at any time is what the rules lend it: the words of receives that it
- * knows of, and the table that the victim shows it.  What is another one's there is out of
- * its reach here; in shared memory nothing protects it (docs/internals/faults.md).
+ * It reads and writes only memory of the victim that packets have named: the loop transport
+ * knows what is exposed, but not to whom, and another endpoint's memory is outside this test.
+ * It may overwrite, at any time, what the rules lend it: the words of receives that it
+ * knows of, and the table that the victim shows it.  The words and tables of others are out of
+ * its reach here; in shared memory nothing protects them (docs/internals/faults.md).
  */
 #include "fuzz/byzantine.h"
 
@@ -26,7 +26,7 @@
 
 /* ---- receiving ---- */
 
-/* Each packet that a correct endpoint sends is well-formed. */
+/* Each packet from a correct endpoint must be well-formed. */
 static int received(void *arg, uint32_t peer, const void *bytes, size_t size)
 {
     struct byzantine *byzantine = arg;
@@ -82,8 +82,7 @@ const struct forged *byzantine_last(const struct byzantine *byzantine, enum wire
 
 /* ---- sending ---- */
 
-/* A packet that is malformed is counted, and nothing else, where no device has a turn when
- * something comes. */
+/* A malformed packet must only be counted, unless a device takes a step at each arrival. */
 static void check_malformed(const struct byzantine *byzantine, const struct stats *before)
 {
     struct stats expected = *before, after;
@@ -116,7 +115,7 @@ void byzantine_deliver(struct byzantine *byzantine, const void *packet, size_t s
 
 /* ---- memory ---- */
 
-/* A word of the victim's, as another process reaches it. */
+/* Compares and exchanges a word of the victim, as another process would. */
 static uint64_t exchange(const struct byzantine *byzantine, uint64_t index, uint64_t expected,
                          uint64_t desired)
 {
@@ -127,8 +126,8 @@ static uint64_t exchange(const struct byzantine *byzantine, uint64_t index, uint
     return found;
 }
 
-/* The word of a receive that a packet has named (core/lockword.h): by the rules; or, of one
- * that is lent to it alone, anything. */
+/* Takes the word of a receive that a packet has named (core/lockword.h): by the rules; or, if
+ * the word is lent only to this endpoint, in any way. */
 static void take_word(struct byzantine *byzantine, struct input *in)
 {
     uint8_t what = take(in);
@@ -148,7 +147,8 @@ static void take_word(struct byzantine *byzantine, struct input *in)
         exchange(byzantine, index, word, take_number(in));
 }
 
-/* Is the table still the byzantine endpoint's?  It may be for another one by now. */
+/* Does the table still belong to the byzantine endpoint?  It may belong to another one by
+ * now. */
 static bool is_for_byzantine(const struct byzantine *byzantine, uint64_t index)
 {
     const struct backlog *backlog = peer_get(byzantine->victim->ep, BYZANTINE)->backlog;
@@ -156,8 +156,8 @@ static bool is_for_byzantine(const struct byzantine *byzantine, uint64_t index)
     return backlog != NULL && backlog->sendtable != NULL && backlog->sendtable->index == index;
 }
 
-/* A send table of the victim's, with what is deferred for the byzantine endpoint: pulls one, or
- * writes anything. */
+/* Uses a send table of the victim, with sends deferred for the byzantine endpoint: pulls one,
+ * or writes anything. */
 static void take_held(struct byzantine *byzantine, struct input *in)
 {
     const struct forged *defer = byzantine_last(byzantine, WIRE_DEFER);
@@ -175,7 +175,7 @@ static void take_held(struct byzantine *byzantine, struct input *in)
     exchange(byzantine, defer->body[3], version, next);
 }
 
-/* A table of its own, with entries of which most make sense. */
+/* Shows a table of its own, in which most entries are valid. */
 static void show_table(struct byzantine *byzantine, struct input *in)
 {
     uint64_t index = BYZANTINE_TABLE, head[SENDTABLE_HEAD] = {0}, entry[SENDTABLE_ENTRY];
@@ -204,7 +204,7 @@ static void show_table(struct byzantine *byzantine, struct input *in)
     transport_store(byzantine->transport, index, head, SENDTABLE_HEAD);
 }
 
-/* Into the buffer of a receive that the victim has lent it, or beside. */
+/* Writes into the buffer of a receive that the victim has lent it, or outside of it. */
 static void write_announced(struct byzantine *byzantine, struct input *in)
 {
     const struct forged *announce = byzantine_last(byzantine, WIRE_ADVERTISE);
@@ -217,10 +217,10 @@ static void write_announced(struct byzantine *byzantine, struct input *in)
     if (size <= BYZANTINE_MEMORY)
         transport_write(byzantine->link, announce->body[7] + at, announce->body[8],
                         byzantine->memory, size, NULL);
-    byzantine_receive(byzantine); /* the transport ends every other write in a poll */
+    byzantine_receive(byzantine); /* the transport completes every other write in a poll */
 }
 
-/* Reads what the victim has exposed to it, as a packet has named it. */
+/* Reads memory that the victim has exposed to it, as a packet has named it. */
 static void read_exposed(struct byzantine *byzantine, struct input *in)
 {
     static unsigned char here[BYZANTINE_MEMORY];

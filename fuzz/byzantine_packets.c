@@ -4,42 +4,42 @@
  *
  * A packet is made in one of three ways:
  *
- *   bytes       that only wire_check() looks at
- *   a shape     a type, an envelope, and for each word of the body what belongs there, from
- *               what the byzantine endpoint has received and what it knows of its victim
- *   an answer   what a correct endpoint could send next to one of the last packets that were
- *               received, or behind something long that has begun
+ *   bytes       arbitrary; only wire_check() sees most of them
+ *   a shape     a type, an envelope, and for each word of the body a plausible value, from
+ *               packets that the byzantine endpoint has received and its knowledge of the victim
+ *   an answer   a packet that a correct endpoint could send next in answer to one of the last
+ *               received packets, or to continue a long transfer
  *
- * The latter two may be mutated: one field is another than it should be.  All payload is
- * BYZANTINE_BYTE, so what it has not sent is known where it turns up.
+ * The latter two may be mutated: one field is changed.  All payload is BYZANTINE_BYTE, so these
+ * bytes are recognised wherever they turn up.
  */
 #include "fuzz/byzantine.h"
 
 #include "advert/advert.h"
 #include "defer/backlog.h"
 
-/* What a word of a body is. */
+/* The meaning of a word in a body. */
 enum field {
     NOTHING,
-    OURS,     /* a request of the byzantine endpoint's */
-    SEND,     /* of the victim's: named with a message, */
-    RECV,     /* with a receive, */
-    ACCESS,   /* with an access; or any of the victim's user */
-    QUESTION, /* of the victim's probe */
-    ASKED,    /* of the byzantine endpoint's own */
+    OURS,     /* a request of the byzantine endpoint */
+    SEND,     /* a request of the victim: named with a message */
+    RECV,     /* ... with a receive */
+    ACCESS,   /* ... with an access; or any request of the victim's user */
+    QUESTION, /* of a probe by the victim */
+    ASKED,    /* of a probe by the byzantine endpoint */
     EPOCH,    /* of the byzantine endpoint's DEFER */
     THEIRS,   /* of the victim's DEFER */
-    NUMBER,   /* of a receive of the byzantine endpoint's: grows */
+    NUMBER,   /* of a receive of the byzantine endpoint: increasing */
     WORD,
     AS,
-    SIZE,    /* of a message, in what follows it */
-    PART,    /* an offset, or how much is done */
-    ADDRESS, /* of what the victim is to read, */
+    SIZE,    /* of a message, in the following bytes */
+    PART,    /* an offset, or the completed part */
+    ADDRESS, /* of memory that the victim must read */
     KEY,
-    INBOX, /* or to write */
+    INBOX, /* or write */
     INBOX_KEY,
     COUNT,
-    CREDIT, /* that the victim has there */
+    CREDIT, /* that the victim has at the byzantine endpoint */
     TABLE,
     REGION,
     AT,
@@ -103,7 +103,7 @@ uint64_t take_number(struct input *in)
     return what & 2 ? number << what % 64 : what & 4 ? UINT64_MAX - number : number;
 }
 
-/* The word `index` of the last packet of type that was received; 0: there is none. */
+/* The word `index` of the last received packet of this type; 0: there is none. */
 static uint64_t last_word(const struct byzantine *byzantine, enum wire_type type, size_t index)
 {
     const struct forged *forged = byzantine_last(byzantine, type);
@@ -149,7 +149,7 @@ static uint64_t pick_access(const struct byzantine *byzantine, uint8_t what)
     return pick(byzantine, what, types, words, ARRAY_COUNT(types));
 }
 
-/* The credit that the victim has at the byzantine endpoint, which ADVERTISE has to name. */
+/* The credit that the victim has at the byzantine endpoint; ADVERTISE must contain it. */
 static uint64_t credit_of_victim(const struct byzantine *byzantine)
 {
     const struct peer *peer = peer_get(byzantine->victim->ep, BYZANTINE);
@@ -157,7 +157,7 @@ static uint64_t credit_of_victim(const struct byzantine *byzantine)
     return peer_credit(peer)->envelopes + (peer->advert != NULL ? peer->advert->envelopes : 0);
 }
 
-/* What belongs into a field, as far as the byzantine endpoint knows. */
+/* A plausible value for a field, as far as the byzantine endpoint knows. */
 static uint64_t take_field(struct byzantine *byzantine, struct input *in, enum field field)
 {
     uint8_t what = take(in);
@@ -209,7 +209,7 @@ static uint64_t take_field(struct byzantine *byzantine, struct input *in, enum f
         return REGION_KEY;
     case AT:
         return what;
-    case WHAT: /* of an operation on 64 bits */
+    case WHAT: /* an operation on 64 bits */
         return (what & 31) % MBX_OPS | MBX_UINT64 << 8 | (what & 32 ? WIRE_ATOMIC_FETCH : 0u) |
                (uint64_t)(1 + (what >> 6)) << 32;
     case ERROR:
@@ -243,7 +243,7 @@ static void send_forged(struct byzantine *byzantine, const struct forged *forged
                       size + payload - min_size(forged->cut, size + payload));
 }
 
-/* One field is another one. */
+/* Changes one field. */
 static void mutate(struct forged *forged, struct input *in)
 {
     uint8_t what = take(in);
@@ -293,7 +293,7 @@ static struct forged forged_of(enum wire_type type)
     return (struct forged){.header = {.type = (uint8_t)type, .version = WIRE_VERSION}};
 }
 
-/* Payload and sizes that agree. */
+/* Makes payload and sizes agree. */
 static void make_consistent(struct forged *forged)
 {
     size_t element = 8;
@@ -374,7 +374,7 @@ void byzantine_send_bytes(struct byzantine *byzantine, struct input *in)
 
 /* ---- answers ---- */
 
-/* The next part of something long.  False: nothing is left of it. */
+/* Makes the next part of a long transfer.  False: nothing is left of it. */
 static bool go_on(struct forged *forged, enum wire_type type, struct stream *stream)
 {
     size_t offset_word = type == WIRE_MORE ? 0 : type == WIRE_ANSWER ? 2 : 1;
@@ -392,7 +392,7 @@ static bool go_on(struct forged *forged, enum wire_type type, struct stream *str
     return true;
 }
 
-/* FIN, CTS or RETIRE, won or lost, for a send of the victim's. */
+/* Answers a send of the victim with FIN, CTS or RETIRE, won or lost. */
 static bool answer_send(struct byzantine *byzantine, struct forged *forged, uint8_t what,
                         uint64_t send, uint64_t size)
 {
@@ -411,7 +411,7 @@ static bool answer_send(struct byzantine *byzantine, struct forged *forged, uint
     return true;
 }
 
-/* RTR, PEEK, CREDIT or RETIRE for what the victim holds. */
+/* Answers the victim's deferred sends with RTR, PEEK, CREDIT or RETIRE. */
 static bool answer_defer(struct byzantine *byzantine, struct forged *forged, uint8_t what)
 {
     static const enum wire_type types[] = {WIRE_RTR, WIRE_PEEK, WIRE_CREDIT, WIRE_RTR};
@@ -436,7 +436,7 @@ static bool answer_defer(struct byzantine *byzantine, struct forged *forged, uin
     return true;
 }
 
-/* A message for a receive that an RTR or ADVERTISE has named. */
+/* Makes a message for a receive that an RTR or ADVERTISE has named. */
 static bool answer_recv(struct byzantine *byzantine, struct forged *forged, uint8_t what,
                         const struct forged *rtr)
 {
@@ -467,7 +467,7 @@ static bool answer_recv(struct byzantine *byzantine, struct forged *forged, uint
     return true;
 }
 
-/* The end of what a WRITE has begun. */
+/* Ends a WRITE that was begun. */
 static bool answer_write(struct forged *forged, uint8_t what, const struct forged *announce)
 {
     *forged = forged_of(WIRE_WRITTEN);
@@ -477,7 +477,7 @@ static bool answer_write(struct forged *forged, uint8_t what, const struct forge
     return true;
 }
 
-/* A WRITTEN for the part that a SPLIT_COPY has asked for, without its word having been taken. */
+/* A WRITTEN for the part that a SPLIT_COPY has requested, without having taken its word. */
 static bool answer_split_copy(struct forged *forged, uint8_t what,
                               const struct forged *split_copy)
 {
@@ -488,7 +488,7 @@ static bool answer_split_copy(struct forged *forged, uint8_t what,
     return true;
 }
 
-/* For a probe. */
+/* Answers a probe. */
 static bool answer_peek(struct byzantine *byzantine, struct forged *forged, uint8_t what,
                         const struct forged *peek)
 {
@@ -503,7 +503,7 @@ static bool answer_peek(struct byzantine *byzantine, struct forged *forged, uint
     return true;
 }
 
-/* For an access. */
+/* Answers an access. */
 static bool answer_access(struct byzantine *byzantine, struct forged *forged, uint8_t what,
                           const struct forged *access)
 {
@@ -529,7 +529,7 @@ static bool answer_access(struct byzantine *byzantine, struct forged *forged, ui
     return true;
 }
 
-/* What could be said to this.  False: nothing. */
+/* Makes a possible answer to a packet.  False: there is none. */
 static bool answer_to(struct byzantine *byzantine, struct forged *forged, uint8_t what,
                       const struct forged *to)
 {
@@ -585,7 +585,7 @@ static bool answer_to(struct byzantine *byzantine, struct forged *forged, uint8_
     return false;
 }
 
-/* Goes on with something, or sends the right answer to one of the last packets. */
+/* Continues a transfer, or sends the right answer to one of the last packets. */
 void byzantine_send_answer(struct byzantine *byzantine, struct input *in)
 {
     uint8_t which = take(in), what = take(in);

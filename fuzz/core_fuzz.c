@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core_fuzz.c - whatever is in the memory of a process, or in a core file, an observer reads it and ends.
+ * core_fuzz.c - an observer reads arbitrary memory of a process, or a core file, and ends.
  *
  *   memory   an endpoint of this process with receives, unexpected messages and names is read as by `mbx queues`, but
- *            some of the bytes that are read are others: addresses, offsets and counts are what the input likes
- *   core     an ELF core file of which some bytes are others is opened, and searched for pages and symbols
+ *            some of the read bytes are changed: addresses, offsets and counts have arbitrary values
+ *   core     an ELF core file with some changed bytes is opened, and searched for pages and symbols
  *
- * The first byte of an input says which.  Behind it each change has the number of the read (memory) or the place (core),
- * where, and to what.
+ * The first byte of an input chooses one.  For each change, the following bytes give the number of the read (memory) or the
+ * offset (core), the position, and the new value.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
  */
@@ -30,7 +30,7 @@
 #define CHANGES_MAX 8
 #define READS_MAX   20000 /* then reading fails, so that no input takes long */
 
-/* Small ones, those at the edges, and addresses of this process. */
+/* Small numbers, edge values, and addresses of this process. */
 static uint64_t number(struct input *in)
 {
     static const uint64_t edges[] = {
@@ -174,7 +174,7 @@ static void walk_memory(struct input *in)
 
 static unsigned char core[CORE_SIZE];
 
-/* Of three segments and a note that names two mapped files. */
+/* Makes a core file with three segments and a note that names two mapped files. */
 static void make_core(void)
 {
     size_t at = sizeof(Elf64_Ehdr) + 4 * sizeof(Elf64_Phdr), note = at;

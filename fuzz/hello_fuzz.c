@@ -7,19 +7,19 @@
  *                          └── an attacker, who has recorded every packet
  *
  * The three are real endpoints of src/transport/ofi, from the greeting to the delivery, over a
- * provider that is made of lists.  The attacker hands on what is sent, in the order of
- * each pair, and besides
+ * provider that is made of lists.  The attacker forwards the sent packets, in the order of
+ * each pair, and in addition
  *
- *   repeats   any packet to anybody, as it was, or changed, shortened, lengthened
- *   invents   bytes, and greetings under the right key by endpoints that do not exist
+ *   repeats   any packet to any endpoint, unchanged, or changed, shortened, lengthened
+ *   invents   bytes, and greetings with the right key by endpoints that do not exist
  *
- * The attacker does not use what it reads: a packet that names a link by its token is only
- * repeated as it was if repeating it says nothing new, so not a DATA, and no packet that counts
- * those before it, ahead of them (docs/internals/transports.md says what it could do otherwise).
+ * The attacker does not exploit what it reads: it repeats a packet with a link's token only
+ * unchanged and only if the repetition is no new statement, so not a DATA, and no packet that counts
+ * the packets before it, ahead of them (docs/internals/transports.md describes such attacks).
  *
- * What must hold: nothing is delivered, and nobody presented, but what the two with the key
- * have sent each other, each packet once and in order; and when the attacker is silent all of it
- * arrives.  After each step the invariants of the three endpoints hold, and every buffer is free,
+ * Required: only packets that the two endpoints with the key have sent each other are delivered,
+ * each once and in order, and only these two are presented.  When the attacker is silent all of them
+ * arrive.  After each step the invariants of the three endpoints hold, and every buffer is free,
  * queued, or taken by the provider.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
@@ -38,11 +38,11 @@
 
 enum { FIRST, SECOND, OTHER_KEY, ENDPOINTS };
 
-#define PACKETS    400 /* of all, in one program */
+#define PACKETS    400 /* in total, in one program */
 #define GUESTS     3   /* endpoints that do not exist */
 #define PACKET_MAX 600
-#define TIME_MOST  (3 * CLOCK_S) /* that passes before the end: a greeting may take 10 s */
-#define ROUNDS     3000          /* of the end, each of a millisecond */
+#define TIME_MOST  (3 * CLOCK_S) /* that may pass before the end: a greeting may take 10 s */
+#define ROUNDS     3000          /* at the end, each of a millisecond */
 
 struct endpoint {
     struct ofi ofi;
@@ -52,7 +52,7 @@ struct endpoint {
     struct ofi_link *links[ENDPOINTS];
     struct ofi_buffer *leaving[OFI_BUFFERS]; /* taken by the provider */
     uint32_t leaving_count;
-    bool is_full; /* the provider is */
+    bool is_full; /* the provider refuses sends */
     bool is_deaf; /* the core has no memory */
     uint64_t sent[ENDPOINTS], got[ENDPOINTS];
 };
@@ -68,7 +68,7 @@ static struct {
     struct endpoint endpoints[ENDPOINTS];
     struct packet packets[PACKETS];
     uint32_t count;
-    void *arrived[8 * PACKETS]; /* memory of what was handed over; may be held */
+    void *arrived[8 * PACKETS]; /* memory of forwarded packets; receivers may hold it */
     uint32_t arrived_count;
     uint64_t now_ns, passed_ns;
 } w;
@@ -128,7 +128,7 @@ static ssize_t provider_inject(struct fid_ep *ep, const void *bytes, size_t size
     return leave(endpoint_of(ep), bytes, size, to);
 }
 
-/* An address is the number of who has it. */
+/* An address is the number of its endpoint. */
 static int provider_insert(struct fid_av *av, const void *address, size_t count, fi_addr_t *to,
                            uint64_t flags, void *context)
 {
@@ -248,7 +248,7 @@ static void endpoint_close(struct endpoint *e)
     ofi_conns_close(ofi);
 }
 
-/* The link to another one, named by the core. */
+/* The link to another endpoint, as the core requests it. */
 static struct ofi_link *link_to(struct endpoint *e, uint32_t who)
 {
     const struct transport_address address = address_of(who);
@@ -279,7 +279,7 @@ static void send_one(struct endpoint *e, uint32_t to)
         e->sent[to]++;
 }
 
-/* The provider is done with what it took. */
+/* The provider has sent the packets that it took. */
 static void let_go(struct endpoint *e)
 {
     for (uint32_t i = 0; i < e->leaving_count; i++)
@@ -296,7 +296,7 @@ static void move(struct endpoint *e)
 
 /* ---- the network ---- */
 
-/* Hands size bytes over, in memory of that size, which a provider does not have to align. */
+/* Delivers size bytes, in memory of exactly that size, which a provider need not align. */
 static void hand(struct endpoint *to, const void *bytes, size_t size, size_t shift)
 {
     unsigned char *memory;
@@ -310,7 +310,7 @@ static void hand(struct endpoint *to, const void *bytes, size_t size, size_t shi
     ofi_rx_received(&to->ofi, &to->receive, memory + shift, size, false);
 }
 
-/* The oldest packet of this pair that has not arrived.  False: there is none. */
+/* Forwards the oldest packet of this pair that has not arrived.  False: there is none. */
 static bool hand_on(uint32_t from, uint32_t to, size_t shift)
 {
     for (uint32_t i = 0; i < w.count; i++) {
@@ -332,7 +332,7 @@ static void change(struct input *in, unsigned char *bytes, size_t *size)
     switch (what & 3) {
     case 0:
         break;
-    case 1: /* some bits */
+    case 1: /* changes some bits */
         for (int i = what >> 6; i >= 0; i--) {
             size_t at = (size_t)take(in) << (what >> 2 & 1);
 
@@ -348,7 +348,7 @@ static void change(struct input *in, unsigned char *bytes, size_t *size)
     }
 }
 
-/* What was recorded, once more. */
+/* Repeats a recorded packet. */
 static void repeat(struct input *in)
 {
     uint8_t which = take(in), to = take(in);
@@ -381,7 +381,8 @@ static void invent(struct input *in)
     hand(&w.endpoints[to % ENDPOINTS], bytes, size, to & 64 ? 4 : 0);
 }
 
-/* A greeting under the right key, of somebody who is not there, and may be of another version. */
+/* A greeting with the right key, from an endpoint that does not exist, and possibly of another
+ * version. */
 static void greet(struct input *in)
 {
     uint8_t what = take(in), to = take(in);
@@ -395,7 +396,7 @@ static void greet(struct input *in)
     struct net_transcript greeting;
     uint8_t key[TRANSPORT_KEY_SIZE];
 
-    if (what & 64) { /* of another provider, or no address at all */
+    if (what & 64) { /* the address of another provider, or none at all */
         uint8_t at = take(in) % TRANSPORT_ADDRESS_SIZE;
 
         ((uint8_t *)&hello.from)[at] ^= take(in);
@@ -408,7 +409,8 @@ static void greet(struct input *in)
     greeting.callee = hello.to;
     greeting.from_caller = hello.caller;
     if (hello.from.network[0] < OTHER_KEY)
-        return; /* that would be one of the two, who has the key and lies */
+        return; /* the sender would be one of the two with the key, which send no false
+                 * greetings */
     memset(key, 2, sizeof key);
     net_sign(key, NET_HELLO, &greeting, hello.mac);
     memcpy(bytes, &prefix, sizeof prefix);
@@ -476,8 +478,8 @@ static void step(struct input *in)
     }
 }
 
-/* Do the invariants of all endpoints hold, and are the buffers that are neither free nor queued
- * those that the provider took? */
+/* Checks the invariants of all endpoints, and that the provider has taken each buffer that is
+ * neither free nor queued. */
 static void look(void)
 {
     for (uint32_t i = 0; MBX_CHECKS && i < ENDPOINTS; i++) {
@@ -491,7 +493,7 @@ static void look(void)
     }
 }
 
-/* He is silent: what the two have sent each other arrives. */
+/* The attacker is silent: everything that the two have sent each other arrives. */
 static void finish(void)
 {
     struct endpoint *a = &w.endpoints[FIRST], *b = &w.endpoints[SECOND];

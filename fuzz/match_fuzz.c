@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match_fuzz.c - whatever is posted, arrives and is taken back, the engine says what the
- * oracle says.
+ * match_fuzz.c - for all posts, arrivals and cancels, the engine gives the same answers as the
+ * oracle.
  *
- * An input is a history, and every input means one:
+ * An input is a history, and every input is valid:
  *
  *   byte 0        the first age: 0, or some entries before 2^32, 2^63 or 2^64
- *   byte 1        the seed of the hash; its bits 4 to 7 also when a queue is long, how many
- *                 masks have tables, and how many bits the hash has
- *   byte 2        which allocation fails, if any
+ *   byte 1        the seed of the hash; its bits 4 to 7 also determine the length that makes a queue
+ *                 long, the number of masks with tables, and the number of bits of the hash
+ *   byte 2        the allocation that fails, if any
  *   then          operations, of 1 to 4 bytes
  *
  *   operation     low 4 bits: the kind; 15 repeats the next one up to 64 times.  High 4 bits:
- *                 what changes from one time to the next (VARY_*)
- *   envelope      context id, source, tag; for receives also which bits are ignored
+ *                 the changes from one repetition to the next (VARY_*)
+ *   envelope      context id, source, tag; for receives also the ignored bits
  *   mask          for receives, if the envelope says so: one of 256 masks that differ only
  *                 in bits that no tag has
- *   target        how many operations ago, for cancel and extract
+ *   target        for cancel and extract: how many operations ago
  *
  * The domain is tiny, as in history_random.c, so that most operations have several
  * candidates; the repetitions make queues of hundreds of entries from a few bytes.  After
- * each call answers, queues, counters and mbx_match_is_valid() are compared (history.c).  What
- * fails is shrunk and printed as a text that match_replay reads.
+ * each call answers, queues, counters and mbx_match_is_valid() are compared (history.c).  A
+ * history that fails is shrunk and printed as a text that match_replay reads.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
  */
@@ -31,12 +31,12 @@
 #include "fuzz/program.h"
 #include "match/history.h"
 
-#define OPERATIONS_MAX 300 /* of a history: all of its checks take a few milliseconds */
+#define OPERATIONS_MAX 300 /* of a history, with all checks: a few milliseconds */
 #define TARGETS_MAX    256
 
 enum { VARY_TAG = 1, VARY_SOURCE = 2, VARY_MASK = 4, VARY_TARGET = 8 };
 
-/* One operation and how it changes when it is repeated. */
+/* An operation, and its changes when it is repeated. */
 struct pattern {
     enum op_kind kind;
     unsigned vary;

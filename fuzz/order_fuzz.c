@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order_fuzz.c - whatever is in a record, reading it ends, and yields what a program can have made.
+ * order_fuzz.c - a reader of arbitrary records ends, and yields only what a program could have recorded.
  *
  *   bytes   the input is decoded as the bytes of a chunk
- *   file    a record of some events, of which some bytes are others, or which ends early, is read and judged
+ *   file    a record of some events, with some bytes changed, or truncated, is read and judged
  *
- * The first byte of an input says which.  In the second case each change has a place and a value; those in a chunk get a
- * right checksum, or nothing behind it would be read.
+ * The first byte of an input chooses one.  In the second case each change has a position and a value; changed chunks get a
+ * right checksum, because otherwise nothing after it would be read.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
  */
@@ -67,7 +67,7 @@ static void write_record(const char *folder)
     replay_write_close(w);
 }
 
-/* The checksums of all chunks that are whole. */
+/* Corrects the checksums of all complete chunks. */
 static void sum_up(int fd)
 {
     static unsigned char all[sizeof(struct format_chunk) + FORMAT_CHUNK_BYTES + 8];

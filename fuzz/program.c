@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * program.c - how a fuzz target ends that has found something.
+ * program.c - how a fuzz target that has found an error ends.
  */
 #include "fuzz/program.h"
 

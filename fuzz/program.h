@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * program.h - an input of the fuzzer is a program: each byte chooses an action, the following
- * ones its arguments, and every input means something.
+ * ones its arguments, and every input is valid.
  */
 #ifndef FUZZ_PROGRAM_H
 #define FUZZ_PROGRAM_H
@@ -17,7 +17,7 @@ struct input {
     size_t size;
 };
 
-/* The next byte; behind the end all are 0. */
+/* The next byte; 0 after the end. */
 static inline uint8_t take(struct input *in)
 {
     if (in->size == 0)
@@ -26,7 +26,7 @@ static inline uint8_t take(struct input *in)
     return *in->data++;
 }
 
-/* Ends the process with what was violated, unless ok. */
+/* Ends the process with the violated property, unless ok. */
 void require(bool ok, const char *what);
 
 #endif

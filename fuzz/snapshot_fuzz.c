@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * snapshot_fuzz.c - whatever other hosts answer, mbx reads it, merges what is right, and judges.
+ * snapshot_fuzz.c - mbx reads arbitrary answers of other hosts, merges the correct ones, and judges.
  *
- *   lines    a snapshot in lines of which bytes are others, lines are left out, twice, in another order, mixed with those of another one
- *   text     the JSON of a snapshot that is cut, or of which bytes, values or fields are others
- *   several  such texts, right ones among them, as the hosts of one job, in two looks
+ *   lines    a snapshot in lines; bytes are changed, and lines are omitted, repeated, reordered or mixed with another snapshot's
+ *   text     the JSON of a snapshot that is truncated, or in which bytes, values or fields are changed
+ *   several  such texts, with correct ones among them, as the hosts of one job, in two inspections
  *
- * The first byte of an input says which.  What was accepted keeps what snapshot_read.c promises, is printed as JSON, and is read again as
- * the same.  A job of ranks that wait for each other, of which a host is left out or damaged, has no deadlocked rank.
+ * The first byte of an input chooses one.  An accepted snapshot fulfils the guarantees of snapshot_read.c, is printed as JSON, and
+ * is read again with the same result.  A job of ranks that wait for each other, of which a host is missing or damaged, must have
+ * no deadlocked rank.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
  */
@@ -39,7 +40,7 @@ static uint64_t address_of(uint32_t rank)
     return UINT64_C(0x1000) + rank;
 }
 
-/* Each waits for the rank before it; on all hosts processes have the same numbers. */
+/* Each rank waits for the rank before it; processes on all hosts have the same ids. */
 static struct text snapshot_of(uint32_t host)
 {
     struct text text = {NULL, 0};
@@ -135,7 +136,8 @@ static size_t place(struct input *in, size_t size)
     return size == 0 ? 0 : (size_t)(take(in) | take(in) << 8) % size;
 }
 
-/* Where the next field begins, at or behind a place; its key is in quotes, and a colon follows. */
+/* The beginning of the next field at or after a position; its key is in quotes, and a colon
+ * follows. */
 static size_t field_at(const struct text *text, size_t from)
 {
     for (size_t i = from; i + 1 < text->size; i++)
@@ -144,7 +146,7 @@ static size_t field_at(const struct text *text, size_t from)
     return text->size;
 }
 
-/* The end of the value that begins there: of a simple one. */
+/* The end of the value that begins there, if it is a simple one. */
 static size_t value_end(const struct text *text, size_t at)
 {
     while (at < text->size && strchr(",}]", text->bytes[at]) == NULL)
@@ -157,18 +159,18 @@ static void damage(struct text *text, struct input *in)
     size_t at, end;
 
     switch (take(in) % 5) {
-    case 0: /* it is cut */
+    case 0: /* truncates it */
         text->size = place(in, text->size + 1);
         break;
-    case 1: /* a byte is another one */
+    case 1: /* changes a byte */
         if (text->size != 0)
             text->bytes[place(in, text->size)] = (char)take(in);
         break;
-    case 2: /* a value is another one */
+    case 2: /* changes a value */
         at = field_at(text, place(in, text->size));
         splice(text, at, value_end(text, at) - at, values[take(in) % ARRAY_COUNT(values)]);
         break;
-    case 3: /* a piece is missing, or is there twice */
+    case 3: /* removes or repeats a piece */
         at = place(in, text->size);
         end = at + min_size(take(in), text->size - at);
         if (take(in) % 2 == 0) {
@@ -180,7 +182,7 @@ static void damage(struct text *text, struct input *in)
             splice(text, at, 0, copy);
         }
         break;
-    default: /* a key is another one */
+    default: /* changes a key */
         at = field_at(text, place(in, text->size));
         if (at > 3 && at < text->size)
             text->bytes[at - 3] = (char)('a' + take(in) % 26);
@@ -232,7 +234,7 @@ static char *print(const struct observed *observed, size_t *size)
     return text;
 }
 
-/* It is printed, and read again as the same. */
+/* Prints the snapshot, and checks that it is read again with the same result. */
 static void check_again(const struct observed *observed)
 {
     size_t size, size_again;
@@ -268,7 +270,7 @@ static bool read_text(const struct text *text, struct observed *out)
     return true;
 }
 
-/* Fields of the text above that are not read, or need not be there. */
+/* Fields of the text above that are not read, or are optional. */
 #define NOT_READ (4 * 2 + 2) /* `rank` and `words` of entries, `mpi` and `size` of the job */
 #define OPTIONAL (NOT_READ + 1 + 2 * 4) /* `others`; `statistics`, `line`, `does` and `apart` */
 
@@ -281,7 +283,8 @@ static bool is_accepted(const struct text *text)
     return accepted;
 }
 
-/* How many are accepted of the texts in each of which one field has another key, or another value. */
+/* The number of accepted texts when in each of them one field has another key, or another
+ * value. */
 static uint32_t accepted_without(const char *value)
 {
     struct text right = snapshot_of(0);
@@ -327,7 +330,7 @@ static void each_field(void)
     require(accepted_without(text) == NOT_READ + EACH, "a long text is accepted");
 }
 
-/* Behind where `before` ends, `count` times `what` with a comma. */
+/* Inserts after `before`, `count` times, `what` and a comma. */
 static void insert(struct text *text, const char *before, const char *what, size_t count)
 {
     char *at = memmem(text->bytes, text->size, before, strlen(before));
@@ -344,7 +347,8 @@ static void insert(struct text *text, const char *before, const char *what, size
     free(more);
 }
 
-/* How many entries a rank has, of which a page has space for INSPECT_ENTRIES; it counts many. */
+/* Is a rank with this number of entries accepted?  A page has space for INSPECT_ENTRIES; the
+ * rank's own count is large. */
 static bool is_accepted_with(uint32_t entries)
 {
     static const char entry[] =
@@ -356,7 +360,7 @@ static bool is_accepted_with(uint32_t entries)
     struct text text = snapshot_of(0);
     bool accepted;
 
-    insert(&text, "\"entries\":[", entry, entries - 2); /* two are there */
+    insert(&text, "\"entries\":[", entry, entries - 2); /* two are there already */
     splice(&text,
            field_at(&text, (size_t)((char *)memmem(text.bytes, text.size, "\"posted\":", 9) -
                                     text.bytes)),
@@ -366,7 +370,7 @@ static bool is_accepted_with(uint32_t entries)
     return accepted;
 }
 
-/* What a host can say in all is never a reason to refuse it. */
+/* A snapshot with the maximum that a host can report must never be refused. */
 static void each_limit(void)
 {
     struct text text = snapshot_of(0);
@@ -416,7 +420,7 @@ static void one_text(struct input *in)
 
 /* ---- several hosts ---- */
 
-/* Of two looks, as bits: which hosts were left as they are, and which were missing in one. */
+/* Sets of hosts over two inspections: never changed; missing in one. */
 struct hosts_seen {
     unsigned right, gone;
 };
@@ -439,7 +443,7 @@ static void look(struct input *in, struct hosts_seen *seen, struct observed *out
         else
             seen->gone |= 1u << host;
         observe_free(&one);
-        if (what / 32 == 7) { /* it answers twice */
+        if (what / 32 == 7) { /* the host answers twice */
             if (read_text(&text, &one))
                 require(hosts_merge_add(&merge, &one) == 0, "no memory");
             observe_free(&one);
@@ -459,7 +463,7 @@ static const struct inspect_job *job_of(const struct observed *observed, uint64_
     return NULL;
 }
 
-/* Two hosts of one id.  Is the second one said to be another one? */
+/* Two hosts with the same id.  Is the second one reported as another host? */
 static bool is_another(uint32_t host, const char *old, const char *with)
 {
     struct hosts_merge merge = {.count = 0};
@@ -539,7 +543,8 @@ static const char *const said[] = {
     "Warning: permanently added a host\n", "@mbx", "@mbx2 1 2\n",
     "@mbx1 0000000000000001 0 1 9 {}\n",   "\n",   "[1,0]<stdout>:"};
 
-/* FNV-1a, as in snapshot.c; lines are made here in sizes that a snapshot does not have. */
+/* Makes lines with the hash (FNV-1a) of snapshot.c, but of a size that a snapshot does not
+ * have. */
 static struct text lines_of(const struct text *text, uint64_t stream, size_t each)
 {
     struct text lines = {NULL, 0};
@@ -562,7 +567,7 @@ static struct text lines_of(const struct text *text, uint64_t stream, size_t eac
     return lines;
 }
 
-/* The texts of all launchers of a look have one limit. */
+/* The texts of all launchers in an inspection share one limit. */
 static void each_byte(void)
 {
     static struct snapshots two[2];
@@ -601,7 +606,7 @@ static void lines(struct input *in)
             damage(&all, in);
         else if (kind == 1)
             splice(&all, place(in, all.size), 0, said[take(in) % ARRAY_COUNT(said)]);
-        else if (all.size > 1000) /* pieces change their places */
+        else if (all.size > 1000) /* removes a piece, so that later ones move */
             splice(&all, place(in, all.size - 600), take(in) % 600, "");
     }
     for (size_t at = 0, size; at < all.size; at += size) {

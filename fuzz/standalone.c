@@ -3,9 +3,9 @@
  * standalone.c - runs a fuzz target without a fuzzer: the files of a corpus, then inputs
  * from seeds.
  *
- *   wire_fuzz_test RANDOM-INPUTS CORPUS      and so each other target
+ *   wire_fuzz_test RANDOM-INPUTS CORPUS      likewise for each other target
  *
- * Random inputs are half noise, half pieces of the files one behind the other.
+ * Random inputs are half noise, half concatenated pieces of the files.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ struct file {
 static struct file *files;
 static size_t file_count;
 
-/* Corpora that are longer than what is read are refused: the rest would never be tried. */
+/* A file that is longer than the limit is refused: the rest would never be tested. */
 static int refuse(const char *path, const char *why)
 {
     fprintf(stderr, "%s: %s\n", path, why);
@@ -66,7 +66,7 @@ static int is_shown(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* In the order of their names, so that seeds mean the same everywhere. */
+/* Reads the files in the order of their names, so that seeds are reproducible. */
 static int read_corpus(const char *folder)
 {
     struct dirent **entries;

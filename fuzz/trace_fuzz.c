@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace_fuzz.c - whatever is in the traces of a job, `mbx trace` reads them and ends.
+ * trace_fuzz.c - `mbx trace` reads arbitrary traces of a job, and ends.
  *
- * An input becomes the files of up to four ranks.  The first byte says how: as they are, to try what reads bytes; or
- * with the checks made right and with few and close numbers, so that peers, messages, receives and waits of several files
- * belong together, or nearly, and extreme numbers now and then.  Then all is done that `mbx trace` does with files.
+ * An input becomes the files of up to four ranks.  The first byte chooses one of two forms: the bytes unchanged, to test the
+ * reader; or with correct checks and with few and close numbers, so that peers, messages, receives and waits of several files
+ * belong together, or nearly, and sometimes extreme numbers.  Then everything runs that `mbx trace` does with files.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
  */
@@ -50,7 +50,7 @@ static void put(unsigned char *at, uint64_t value, int size)
         at[i] = (unsigned char)value;
 }
 
-/* As the description of the file says (docs/reference/trace-format.md). */
+/* As in the description of the file format (docs/reference/trace-format.md). */
 static void put_check(unsigned char *bytes, size_t size, size_t at, uint64_t number)
 {
     uint64_t sum = number ^ UINT64_C(0x6d626d6174636865);
@@ -67,7 +67,7 @@ static void put_check(unsigned char *bytes, size_t size, size_t at, uint64_t num
     put(bytes + at, (uint32_t)(sum ^ sum >> 32), 4);
 }
 
-/* Few and close numbers, and extreme ones. */
+/* Few and close numbers, and some extreme ones. */
 static uint64_t number(struct input *in)
 {
     unsigned byte = take(in);
@@ -92,7 +92,8 @@ static uint64_t number(struct input *in)
     }
 }
 
-/* The version is one of those that are read; mostly ours, which is returned. */
+/* The version is one of the supported ones; usually the present one, and then the result is
+ * true. */
 static bool put_header(unsigned char *bytes, struct input *in, unsigned rank)
 {
     unsigned version = take(in) % 8;
@@ -113,14 +114,14 @@ static bool put_header(unsigned char *bytes, struct input *in, unsigned rank)
     return version == TRACE_VERSION;
 }
 
-/* What the last send or arrive is about is complete. */
+/* Marks the last send or arrival as complete. */
 static void put_done(unsigned char *bytes)
 {
     for (unsigned i = 0; i < 4; i++)
         bytes[12 + i] ^= (unsigned char)"enod"[i];
 }
 
-/* One like an event of before, if there is one, with close numbers. */
+/* A short record that refers to an earlier event, if there is one, with close numbers. */
 static void put_short(unsigned char *bytes, struct input *in, uint64_t n)
 {
     const uint64_t half = UINT64_C(1) << 26;
@@ -135,7 +136,7 @@ static void put_short(unsigned char *bytes, struct input *in, uint64_t n)
         put_done(bytes);
 }
 
-/* One like the last one of its type, if that was no long one. */
+/* A tiny record that refers to the last one of its type, if that was not a long one. */
 static void put_tiny(unsigned char *bytes, struct input *in, uint64_t n)
 {
     static const unsigned char types[] = {TRACE_SEND, TRACE_ARRIVE, TRACE_POST, TRACE_WAIT};
@@ -145,10 +146,10 @@ static void put_tiny(unsigned char *bytes, struct input *in, uint64_t n)
     put(bytes + 1, number(in), 3);
     put_check(bytes, TRACE_TINY_SIZE, 4, n);
     if ((how & 4) != 0)
-        put_done(bytes - 8); /* its check lies 8 bytes sooner */
+        put_done(bytes - 8); /* its check is 8 bytes earlier */
 }
 
-/* Mostly one that its type may have.  has_form: it gives its form a number. */
+/* A record, usually one that is valid for its type.  has_form: its form gets a number. */
 static void put_record(unsigned char *bytes, struct input *in, uint64_t n, bool has_form)
 {
     static const struct trace_event forms[] = {
@@ -183,7 +184,7 @@ static void put_record(unsigned char *bytes, struct input *in, uint64_t n, bool 
         put_done(bytes);
 }
 
-/* One file of at most so many events, and of fewer where the input is at its end. */
+/* Makes a file of at most `events` events, or fewer if the input ends. */
 static void make_file(struct input *in, unsigned rank, unsigned events)
 {
     static unsigned char bytes[TRACE_HEADER_SIZE + (EVENTS_MAX + 1) * TRACE_RECORD_SIZE];
@@ -229,7 +230,7 @@ static void make_bytes(const struct input *in)
 
 /* ---- what is done with them ---- */
 
-/* All times lie in the job, and all numbers name something. */
+/* All times must be within the job, and all numbers must refer to something. */
 static void check_job(const struct job *job)
 {
     for (size_t i = 0; i < job->message_count; i++) {

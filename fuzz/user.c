@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * user.c - users of two endpoints, and what they may expect beside a byzantine endpoint:
+ * user.c - users of two endpoints, and their guarantees in spite of a byzantine endpoint:
  *
- *   content   what comes from the other user is one of its messages, once, byte for byte, and
- *             of it as much as fits
- *   order     of two messages that a receive accepts, it does not get the younger one while
- *             the elder goes to a later receive, or to a later probe
- *   secrets   what comes from the byzantine endpoint has no byte but those that it sends, and
- *             those that were in the buffer before
+ *   content   data from the other user is one of its messages, once, byte for byte, and
+ *             as much of it as fits
+ *   order     if a receive accepts two messages, it does not get the younger one while
+ *             the older one goes to a later receive, or to a later probe
+ *   secrets   data from the byzantine endpoint has only bytes that it sends, and bytes
+ *             that were in the buffer before
  *   the end   all messages between the two arrive, and all requests end
- *   memory    a buffer is freed when its request has ended: whoever touches it then is caught
- *             by AddressSanitizer.  Kept messages and requests stay within their bounds
+ *   memory    a buffer is freed when its request has ended: AddressSanitizer catches any later
+ *             access.  Kept messages and requests stay within their bounds
  */
 #include "fuzz/user.h"
 
@@ -23,8 +23,8 @@
 #include "defer/backlog.h"
 
 #define REGION_SIZE 1000
-#define BUFFER_BYTE 0x11 /* in a receive buffer, before */
-#define PATIENCE    400  /* rounds without any movement behind which something hangs */
+#define BUFFER_BYTE 0x11 /* content of a receive buffer before the receive */
+#define PATIENCE    400  /* rounds without any progress that mean a hang */
 #define ROUNDS_MOST 100000
 #define BIGGEST     20000
 #define END_WAIT_NS (3 * CLOCK_MS)
@@ -41,7 +41,7 @@ void fuzz_time_pass(uint64_t ns)
     now_ns += ns;
 }
 
-/* What message `number` is.  Has neither the byzantine endpoint's byte nor that of a buffer. */
+/* The content of message `number`.  Contains neither BYZANTINE_BYTE nor BUFFER_BYTE. */
 static const unsigned char *content(uint32_t number)
 {
     static unsigned char bytes[BIGGEST + MESSAGES];
@@ -99,7 +99,7 @@ mbx_request user_request(const struct user *user, uint8_t which)
 
 /* ---- what it does ---- */
 
-/* A message to the other user has left, or will. */
+/* Records a message to the other user that has left, or will. */
 static void note(struct user *user, uint32_t context, uint64_t tag, size_t size)
 {
     user->sent[user->sent_count++] =
@@ -195,8 +195,7 @@ static bool accepts(const struct wanted *wanted, const struct mbx_status *status
            ((wanted->tag ^ status->tag) & ~wanted->ignore) == 0;
 }
 
-/* Is there a pair of messages that came in the wrong order, of which the one that `by` got is
- * one? */
+/* Is there a pair of messages in the wrong order, one of which `by` got? */
 static bool is_overtaken(const struct user *from, uint32_t number)
 {
     const struct sent *this = &from->sent[number];
@@ -215,7 +214,7 @@ static bool is_overtaken(const struct user *from, uint32_t number)
     return false;
 }
 
-/* A message of the other user is received by `by`, or dropped. */
+/* `by` has received, or dropped, a message of the other user. */
 static void receive(struct user *user, const struct mbx_status *status, const struct wanted *by)
 {
     struct sent *sent = &user->other->sent[status->data];
@@ -230,7 +229,7 @@ static void receive(struct user *user, const struct mbx_status *status, const st
     require(!is_overtaken(user->other, (uint32_t)status->data), "a message is overtaken");
 }
 
-/* The message of a matched probe. */
+/* Receives or drops the message of a matched probe. */
 static void use_message(struct user *user, bool discards, struct slot *slot)
 {
     struct mbx_options options = {.user = slot};
@@ -243,7 +242,7 @@ static void use_message(struct user *user, bool discards, struct slot *slot)
 
         require(err == 0 || err == -ENOMEM, "mbx_discard");
         if (err != 0)
-            return; /* it is still held */
+            return; /* the message is still held */
         if (user->status.source == OTHER)
             receive(user, &user->status, &user->probe);
     } else {
@@ -296,7 +295,7 @@ static void act_access(struct user *user, struct input *in)
         slot_free(slot);
 }
 
-/* Shares the region, or ends that. */
+/* Registers the region, or deregisters it. */
 static void act_share(struct user *user, struct input *in)
 {
     const struct mbx_region region = {
@@ -394,7 +393,8 @@ static void check_recv(struct user *user, const struct slot *slot,
     else
         check_from_byzantine(user, slot, done);
     if (done->error != -EIO ||
-        done->status.source != BYZANTINE) /* it may say that it has not got the rest */
+        done->status.source != BYZANTINE) /* the sender may report that the rest will not
+                                           * come */
         require(done->error == (done->status.size > slot->size ? -EMSGSIZE : 0),
                 "a receive ended with the wrong error");
 }
@@ -410,7 +410,7 @@ static void check_send(struct user *user, const struct slot *slot,
                 slot->number < user->sent_count,
             "a send failed");
     require(!user->sent[slot->number].is_received, "what was not sent was received");
-    user->sent[slot->number].is_received = true; /* nobody is to wait for it */
+    user->sent[slot->number].is_received = true; /* so that nobody waits for it */
     user->sent[slot->number].by = (struct wanted){.context = UINT32_MAX};
     user->sent[slot->number].context = UINT32_MAX;
 }
@@ -457,8 +457,8 @@ static uint32_t slots_used(const struct user *user)
     return used;
 }
 
-/* Requests that are not the user's: what peers access, FINs that they do not read, injected
- * messages that have not left. */
+/* Maximum number of requests other than the user's: accesses of peers, FINs that peers do not
+ * read, injected messages that have not left. */
 static uint64_t requests_most(const struct user *user)
 {
     uint64_t most = slots_used(user) + user->ep->requests.injected;
@@ -491,7 +491,7 @@ void user_check(const struct user *user)
                     credit->kept_payload <= credit->window_payload,
                 "a peer has more here than it was given");
     }
-    /* and the one that a matched probe has taken from its sender, or keeps */
+    /* and the message that a matched probe has taken from its sender, or keeps */
     require(ep->stats.unexpected_bytes_now <= capacity + 2 * BIGGEST,
             "kept messages need more memory than was given for them");
     require(ep->stats.requests_now <= requests_most(user), "requests are lost");
@@ -499,7 +499,7 @@ void user_check(const struct user *user)
 
 /* ---- the end ---- */
 
-/* Messages of context, to user, that have not been received. */
+/* The number of messages to user on this context that were not received. */
 static uint32_t missing(const struct user *user, uint32_t context)
 {
     uint32_t count = 0;
@@ -509,7 +509,7 @@ static uint32_t missing(const struct user *user, uint32_t context)
     return count;
 }
 
-/* Posts a receive for what is missing, unless there is one of these. */
+/* Posts a receive for the missing messages of each context, unless there is one. */
 static void ask(struct user *user)
 {
     for (uint32_t context = 0; context < 2; context++) {
@@ -534,7 +534,7 @@ static void ask(struct user *user)
     }
 }
 
-/* Does something between the two still have to end? */
+/* Is there an operation between the two that has not ended? */
 static bool is_waiting(const struct user *user)
 {
     for (size_t i = 0; i < SLOTS_ALL; i++)
@@ -544,7 +544,7 @@ static bool is_waiting(const struct user *user)
     return missing(user, 0) + missing(user, 1) != 0;
 }
 
-/* Rounds of both.  False: nothing has moved for too long. */
+/* Rounds of progress in both.  False: there was no progress for too long. */
 static bool round_of(struct user *a, struct user *b, int *quiet)
 {
     uint64_t done = a->done + b->done;
@@ -574,7 +574,7 @@ void user_finish(struct user *a, struct user *b)
     }
 }
 
-/* How many there are, of any kind. */
+/* Cancels all receives; returns the number of active requests of any kind. */
 static int cancel_all(struct user *user)
 {
     int count = 0;

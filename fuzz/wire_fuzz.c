@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire_fuzz.c - whatever a peer sends, an endpoint survives it, and correct endpoints have what
- * they may expect.
+ * wire_fuzz.c - an endpoint survives arbitrary packets of a peer, and correct endpoints keep their
+ * guarantees.
  *
- *   byzantine ──whatever it likes──> victim <──messages, reads, writes──> correct
+ *   byzantine ──arbitrary packets──> victim <──messages, reads, writes──> correct
  *    ^─────────────────────────────────┘
  *
  *   user.c               the users of the victim and of the correct endpoint: they send,
- *                        receive, probe, cancel, read and write, and check what must hold
- *   byzantine.c          the byzantine endpoint's end: it receives its victim's packets, so it
- *                        knows what is where
- *   byzantine_packets.c  what it sends
+ *                        receive, probe, cancel, read and write, and check their guarantees
+ *   byzantine.c          the byzantine endpoint's end: it receives its victim's packets, and so
+ *                        learns numbers and addresses
+ *   byzantine_packets.c  the packets that it sends
  *
- * All three are endpoints of one process and one thread over the loop transport, in a time that
- * passes when the input says so.  At the end the byzantine endpoint is silent, and what the
- * victim and the correct endpoint have sent each other must arrive; then it is closed, and what
- * waits for it must end; then nothing may be left.
+ * All three are endpoints of one process and one thread over the loop transport, with a time that
+ * advances when the input says so.  At the end the byzantine endpoint is silent, and all messages
+ * between the victim and the correct endpoint must arrive; then it is closed, and all operations
+ * with it must end; then nothing may be left.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
  */
@@ -25,7 +25,7 @@
 #include "core/core.h"
 #include "fuzz/byzantine.h"
 
-#define CHECK_STEPS 16 /* between two looks at everything */
+#define CHECK_STEPS 16 /* steps between two complete checks */
 
 struct fixture {
     struct user victim, correct;
@@ -34,9 +34,10 @@ struct fixture {
 
 /* ---- open and close ---- */
 
-/* The first two bytes are the settings of the victim and of the correct endpoint: a window
- * that is wide, or so small that messages are deferred; whether receives are announced, long
- * messages read, deferred ones pulled; a device; a transport that is full and fails as it likes. */
+/* The first two bytes are the settings of the victim and of the correct endpoint: a window that
+ * is wide, or so small that messages are deferred; whether receives are advertised, long
+ * messages read, deferred ones pulled; a device; a transport that is randomly full and
+ * fails. */
 static struct mbx_ep *open_one(uint8_t a, uint8_t b)
 {
     static const char *const windows[] = {"WINDOW=auto", "WINDOW=0", "WINDOW=1", "WINDOW=2"};
@@ -82,7 +83,7 @@ static void connect_to(struct mbx_ep *ep, const struct mbx_address *address, uin
     uint32_t number;
 
     require(mbx_peer_add(ep, address, &number) == 0 && number == as, "mbx_peer_add");
-    require(peer_use(ep, number) == 0, "peer_use"); /* whatever it says, it is there */
+    require(peer_use(ep, number) == 0, "peer_use"); /* the peer must exist from now on */
 }
 
 static void fixture_open(struct fixture *fix, struct input *in)
@@ -175,7 +176,7 @@ static void step(struct fixture *fix, struct input *in)
             progress(&fix->correct);
         }
         break;
-    case 15: /* memory runs out soon, or time passes */
+    case 15: /* memory will soon run out, or time passes */
         if (what & 128)
             mem_fail_at(1 + (what >> 4 & 7));
         else
@@ -188,7 +189,7 @@ static void step(struct fixture *fix, struct input *in)
     ep_check(fix->correct.ep);
 }
 
-/* The log has a line for each packet that is dropped: too many. */
+/* The log would have a line for each dropped packet: too many. */
 static void be_quiet(void *arg, enum log_level level, const char *text)
 {
     (void)arg, (void)level, (void)text;

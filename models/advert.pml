@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * advert.pml - receives that their source knows before it sends (ADVERTISE), beside messages that
- * come by themselves.
+ * advert.pml - receives that the receiver advertises to their source before it sends (ADVERTISE),
+ * together with messages that are sent without an advertisement.
  *
  *   source                    lock word of r     receiver
  *
- *                             open               ADVERTISE r: its number, the oldest one that it
- *   keeps r, or not                              stands or falls with (from), and the credit that
- *   a send suits r: takes     taken              the source must have if nothing is under way
+ *                             open               ADVERTISE r: its number, the oldest number on
+ *   keeps r, or not                              which it depends (from), and the credit that
+ *   a send fits r: takes      taken              the source must have if nothing is in flight
  *   the word, WRITE                              WRITE: r leaves the engine
- *                             closed             cancels r, or a message met it
+ *                             closed             cancels r, or a message matched it
  *
- * Steps, each of them one atomic action.  The source: sends, which compares with the announced
- * receives; reads one message; ends deferring; forgets what was announced.  The receiver: posts;
- * announces any open receive that nothing stands before; reads one message; returns credit;
+ * Steps, each of them one atomic action.  The source: sends, after a comparison with the advertised
+ * receives; reads one message; ends deferring; forgets the advertised receives.  The receiver: posts;
+ * advertises any open receive that no earlier one blocks; reads one message; returns credit;
  * cancels.
  *
- * What is left out: the window never ends, and a send is deferred because the source likes it so;
- * RTR and CLAIM (defer.pml) decide then, here deferring just ends.  A receive that is not
- * announced stands for all that never are: for any source, short, or left out for some time.  How the
+ * Omitted: the window never ends, and a send is deferred because the source chooses to;
+ * RTR and CLAIM (defer.pml) then decide, while here deferring just ends.  A receive that is not
+ * advertised represents all that never are: from any source, short, or omitted for some time.  How the
  * data is written: when the word is taken the message is matched.
  *
- * What must hold (`must` names it when it does not), when the receiver reads the message that
+ * Properties (`must` names the one that is violated), when the receiver reads the message that
  * binds send s and receive r, an envelope or WRITE:
  *
  *   V1   no earlier unmatched send is accepted by r
@@ -29,8 +29,8 @@
  *   ONE  a send is bound once, and so is a receive; a cancelled one never; and at all times only
  *        an open receive is taken
  *
- * The order is that of what the receiver reads: when a word is taken, an earlier short message
- * may still be on its way to an earlier receive that would accept this one, too.
+ * The order is the order in which the receiver reads: when a word is taken, an earlier short message
+ * may still be on its way to an earlier receive that would also accept this one.
  *
  * and when nothing moves any more:
  *
@@ -45,48 +45,48 @@
 #ifndef RECEIVES
 #define RECEIVES 3
 #endif
-#ifndef CANCELS /* how many receives the user may cancel */
+#ifndef CANCELS /* number of receives that the user may cancel */
 #define CANCELS 0
 #endif
-#ifndef DEFERS /* the source may defer, and forget what was announced */
+#ifndef DEFERS /* the source may defer, and forget advertised receives */
 #define DEFERS 0
 #endif
 #ifndef SHORTS /* some messages are short: they are never written */
 #define SHORTS 0
 #endif
 
-/* What is done wrong. */
-#ifndef ANY_CREDIT /* an ADVERTISE counts though messages are under way */
+/* Mistakes. */
+#ifndef ANY_CREDIT /* an ADVERTISE counts though messages are in flight */
 #define ANY_CREDIT 0
 #endif
-#ifndef CREDIT_OVERTAKES /* credit does not keep the order of the other messages */
+#ifndef CREDIT_OVERTAKES /* credit is not ordered with the other messages */
 #define CREDIT_OVERTAKES 0
 #endif
-#ifndef NO_BLOCKER /* a receive is announced though its source does not know an earlier one */
+#ifndef NO_BLOCKER /* a receive is advertised though its source does not know an earlier one */
 #define NO_BLOCKER 0
 #endif
-#ifndef NO_FROM /* the source does not look whether it has forgotten an earlier one */
+#ifndef NO_FROM /* the source does not check whether it has forgotten an earlier one */
 #define NO_FROM 0
 #endif
 #ifndef OWN_NUMBER /* only the receive itself is named, not the oldest that overlaps */
 #define OWN_NUMBER 0
 #endif
-#ifndef NO_NUMBER /* void ones are not remembered */
+#ifndef NO_NUMBER /* invalid ones are not remembered */
 #define NO_NUMBER 0
 #endif
-#ifndef NO_COMPARE /* a send may leave without a look at what is announced */
+#ifndef NO_COMPARE /* a send may leave without a comparison with the advertised receives */
 #define NO_COMPARE 0
 #endif
-#ifndef KEEP_SHORT /* a receive stays announced though a short message will meet it */
+#ifndef KEEP_SHORT /* a receive stays advertised though a short message will match it */
 #define KEEP_SHORT 0
 #endif
-#ifndef SUITS_ONLY /* for a short message that is forgotten which suits it, and nothing behind */
+#ifndef SUITS_ONLY /* for a short message only the fitting receive is forgotten, no later one */
 #define SUITS_ONLY 0
 #endif
 #ifndef KEEP_DEFERRED /* advertised receives are kept while sends are deferred */
 #define KEEP_DEFERRED 0
 #endif
-#ifndef NO_LOCK_WORD /* nothing stands between a cancel and the source */
+#ifndef NO_LOCK_WORD /* no lock word separates a cancel from the source */
 #define NO_LOCK_WORD 0
 #endif
 
@@ -104,14 +104,14 @@ mtype:up = { env, write };
 mtype:down = { announce, credit };
 
 chan up[1] = [CAPACITY] of { mtype:up, byte, byte };
-chan down[2] = [CAPACITY] of { mtype:down, byte, byte, byte }; /* [1]: beside the order of the other */
+chan down[2] = [CAPACITY] of { mtype:down, byte, byte, byte }; /* [1]: not ordered with the other */
 
 /* source */
 byte sent, credits = WINDOW;
 mtype:send send_state[SENDS] = future;
 bit tag[SENDS], is_short[SENDS];
 bit is_deferring;
-byte announced;         /* numbers of receives, one bit for each */
+byte announced;         /* set of receive numbers */
 byte last, forgotten;   /* numbers */
 
 /* receiver */
@@ -119,15 +119,15 @@ byte posted, unexpected, freed, cancels;
 mtype:receive receive[RECEIVES] = absent;
 byte want[RECEIVES];
 bit may_advertise[RECEIVES];
-byte number[RECEIVES];  /* of its ADVERTISE, from 1; 0: there was none */
+byte number[RECEIVES];  /* number of its ADVERTISE, from 1; 0: none */
 byte numbered;
 
 /* both */
 mtype:lockword lockword[RECEIVES] = unset;
-byte receive_of[RECEIVES + 1]; /* the receive of a number: what ADVERTISE says of it */
+byte receive_of[RECEIVES + 1]; /* the receive with this number in ADVERTISE */
 
-/* what is true, whoever knows it */
-byte owner[RECEIVES];         /* the send that took its word, from 1 */
+/* the true state, not known to any process */
+byte owner[RECEIVES];         /* the send that took its word, + 1 */
 byte got[RECEIVES], bound[SENDS];
 
 /* Used within one step only. */
@@ -180,7 +180,8 @@ inline forget_all() { forget(last); announced = 0 }
 
 inline emit(s) { printf("@ emit %d\n", s); send_state[s] = emitted; credits = credits - 1; up[0]!env, s, 0 }
 
-/* Those of z are forgotten, and may be open: so are those behind that overlap with one of them. */
+/* The receives in z were forgotten, but may be open: forgets all later ones that overlap one of
+ * them. */
 inline forget_behind() {
     for (n : 1 .. RECEIVES) {
         for (k : 1 .. RECEIVES) {
@@ -195,7 +196,7 @@ inline forget_behind() {
     }
 }
 
-/* The receive that send s goes into: y, or NONE. */
+/* y: the receive that send s goes into, or NONE. */
 inline lock_announced(s) {
     y = NONE;
     for (n : 1 .. RECEIVES) {
@@ -267,7 +268,7 @@ inline stop_deferring() {
     is_deferring = 0
 }
 
-/* ADVERTISE n has come, which stands or falls with those from x on, with credit y. */
+/* ADVERTISE n has arrived; it depends on the numbers from x on, with credit y. */
 inline read_advertise() {
     last = n;
     if
@@ -326,8 +327,8 @@ inline post_receive() {
     fi
 }
 
-/* Nothing stands before r that its source does not know: ok.  x: the oldest number that it
- * stands or falls with. */
+/* ok: r overlaps no earlier receive that its source does not know.  x: the oldest number on which r
+ * depends. */
 inline find_blocker(r) {
     ok = 1;
     x = numbered + 1;
@@ -367,7 +368,7 @@ inline advertise_receive(r) {
         count_unexpected();
         printf("@ announce %d %d\n", r, numbered);
         down[0]!announce, numbered, x, WINDOW - y - freed
-    :: else -> may_advertise[r] = 0 /* or later: as a receive that is never announced */
+    :: else -> may_advertise[r] = 0 /* or later: acts as a receive that is never advertised */
     fi
 }
 

@@ -6,7 +6,7 @@
  *
  *   sent:  s0 s1 | s2 s3 s4                     unexpected <-------- posts a receive
  *          away  | deferred                     posted               cancels it
- *                                               credits owed         asks what is there
+ *                                               credits owed         probes
  *   ENV(s, payload) ------------------------>
  *   DEFER(e) ------------------------------->   A defers, in epoch e
  *           <------------------------ RTR(r, e)   each open receive, in order; each later one
@@ -21,10 +21,10 @@
  *
  *   source B (one send): as source A
  *
- * A source emits envelopes while it has credits; without one it defers the send and all later
- * ones, says so by DEFER, and gets an RTR for each open receive.  Among its deferred sends and
+ * A source emits envelopes while it has credits.  Without credit it defers the send and all later
+ * ones, reports this by DEFER, and gets an RTR for each open receive.  Among its deferred sends and
  * those RTRs it claims a pair that is *mutual first*: the send is the first that the receive
- * accepts, the receive the first that accepts the send; what is claimed still counts.  With a
+ * accepts, the receive the first that accepts the send; claimed ones still count.  With a
  * credit, and no claim out, it emits again, and that ends the epoch on both sides.
  *
  * A receive has a number, its place in the order of posting.  The receiver keeps no list of
@@ -35,11 +35,11 @@
  *
  * Steps, each of them one atomic action here.  A source: posts a send; emits; begins to defer;
  * emits again; claims; reads one message; begins to write data; dies; learns that the receiver
- * died.  The receiver: posts; reads one message; returns credits; cancels; receives what a
- * matched probe found; probes; learns that a source died, having shut the way of its data
- * first; dies.  The transport: lands a write that was begun.
+ * died.  The receiver: posts; reads one message; returns credits; cancels; receives the message
+ * of a matched probe; probes; learns that a source died, after it has shut the path of its
+ * data; dies.  The transport: completes a write.
  *
- * What must hold (`must` names it when it does not), when send s and receive r are bound:
+ * Properties (`must` names the one that is violated), when send s and receive r are bound:
  *
  *   V1   no earlier unmatched send of the source of s is accepted by r
  *   V2   no earlier open receive accepts s
@@ -58,18 +58,18 @@
  *
  *   NOLOSS  no unmatched send and open receive fit each other
  *   P2      a probe finds a message if there is one
- *   B3      all credits are at home, or owed, or with what lies at the receiver
- *   S1      nobody waits for what will not come: claims are answered, bound receives have
- *           ended, and with a dead peer each operation that names it
+ *   B3      every credit is at its source, or owed, or with an envelope or payload at the receiver
+ *   S1      nobody waits for an event that will not come: claims are answered, bound receives
+ *           have ended, and with a dead peer each operation that names it
  *
- * A payload takes one unit of the pool, and pools are not lent between sources.  The two
- * sides are in files of their own, defer_source.pml and defer_receiver.pml; what can be done
- * wrong is in defer_mistakes.pml.  Every option below is a number, and most are
+ * A payload takes one unit of the pool, and pools are not shared between sources.  The two
+ * sides are in separate files, defer_source.pml and defer_receiver.pml; the possible
+ * mistakes are in defer_mistakes.pml.  Every option below is a number, and most are
  * 0 or 1.  models/variants sets them.
  */
 
 /* Sizes. */
-#ifndef SENDS /* of source A */
+#ifndef SENDS /* sends of source A */
 #define SENDS 3
 #endif
 #ifndef SENDS_B /* sends of source B */
@@ -84,39 +84,39 @@
 #ifndef POOL /* payload credits of a source */
 #define POOL 0
 #endif
-#ifndef BATCH /* credits are returned when so many are owed */
+#ifndef BATCH /* credits are returned when this many are owed */
 #define BATCH 1
 #endif
-#ifndef LEAVE /* so many credits end an epoch */
+#ifndef LEAVE /* this many credits end an epoch */
 #define LEAVE 1
 #endif
 
-/* What takes part. */
-#ifndef CANCELS /* how many receives the user may cancel */
+/* Optional parts. */
+#ifndef CANCELS /* number of receives that the user may cancel */
 #define CANCELS 0
 #endif
-#ifndef PROBES /* how often the user may probe */
+#ifndef PROBES /* number of probes */
 #define PROBES 0
 #endif
-#ifndef MATCHED_PROBES /* how many receives may be matched probes */
+#ifndef MATCHED_PROBES /* number of receives that may be matched probes */
 #define MATCHED_PROBES 0
 #endif
-#ifndef DATA /* data is moved in steps of its own */
+#ifndef DATA /* data moves in separate steps */
 #define DATA 0
 #endif
-#ifndef UNORDERED_CLAIMS /* claims keep no order with envelopes, like atomic operations of a network */
+#ifndef UNORDERED_CLAIMS /* claims are not ordered with envelopes, like network atomics */
 #define UNORDERED_CLAIMS 0
 #endif
-#ifndef SOURCES_FIRST /* a source does what it may before anything else happens */
+#ifndef SOURCES_FIRST /* a source takes all its possible steps before any other process */
 #define SOURCES_FIRST 0
 #endif
 #ifndef TAGS /* 2: tags A and B; 1: only A */
 #define TAGS 2
 #endif
-#ifndef DIRECTED /* receives from A alone, besides those from any source */
+#ifndef DIRECTED /* receives from A alone, in addition to receives from any source */
 #define DIRECTED 1
 #endif
-#ifndef DEATHS /* who may die: 0 nobody, 1 one of the sources, 2 the receiver */
+#ifndef DEATHS /* who may die: 0: nobody, 1: one of the sources, 2: the receiver */
 #define DEATHS 0
 #endif
 
@@ -125,16 +125,16 @@
 #define ALL (SENDS + SENDS_B)
 #define ANY 2 /* any tag, any source */
 #define NONE 9
-#define UP_CAPACITY 8 /* messages under way, more than there are */
+#define UP_CAPACITY 8 /* messages in flight, more than can occur */
 #define DOWN_CAPACITY 12
 
 /* ---- state ----------------------------------------------------------------------- */
 
-/* A send: deferred; claimed; its envelope is emitted, and so is its payload or it waits for a
- * FETCH; its data may be written; is being written; all of it is away or there; given up. */
+/* A send: deferred; claimed; its envelope is emitted, with its payload or waiting for a FETCH; its
+ * data may be written; is being written; all of it has left or arrived; given up. */
 mtype:send = { future, deferred, claimed, emitted, may_write, being_written, done, given_up };
 
-/* A receive; `found` and `filling` are bound: to be given a buffer; waiting for data. */
+/* A receive; `found` and `filling` are bound: waits for a buffer; waits for data. */
 mtype:receive = { absent, open, found, filling, received, cancelled, failed };
 
 mtype:up = { env, defer, claim, peeked };
@@ -145,21 +145,21 @@ chan up[2] = [UP_CAPACITY] of { mtype:up, byte, byte };
 chan down[2] = [DOWN_CAPACITY] of { mtype:down, byte, byte };
 
 /* sources; the sends of A come first */
-byte sent[2];               /* how many */
+byte sent[2];               /* number of posted sends */
 mtype:send send_state[ALL] = future;
 bit tag[ALL];
 byte target[ALL];              /* the receive that is claimed, or whose buffer is written, + 1 */
-bit demoted[ALL];            /* LOSER_LAST: goes behind the others */
+bit demoted[ALL];            /* LOSER_LAST: ordered after the others */
 bit is_deferring[2];
 byte epoch[2];
 byte credits[2] = WINDOW;
 byte pool[2] = POOL;
-byte advertised[2];               /* receives advertised and not retired, one bit for each */
+byte advertised[2];               /* set of receives advertised and not retired */
 byte first_deferred[2];               /* the first deferred send, or NONE */
-byte pair_s[2], pair_r[2];  /* what may be claimed, or NONE */
-bit has_claim[2];                 /* a claim is not answered */
-byte ready[2];              /* sends that may write, one bit for each */
-byte in_flight;             /* sends that are being written */
+byte pair_s[2], pair_r[2];  /* the pair that may be claimed, or NONE */
+bit has_claim[2];                 /* a claim is not answered yet */
+byte ready[2];              /* set of sends that may write */
+byte in_flight;             /* set of sends that are being written */
 
 /* receiver */
 byte posted;
@@ -167,15 +167,15 @@ mtype:receive receive[RECEIVES] = absent;
 byte want[RECEIVES];        /* tag, or ANY */
 byte want_source[RECEIVES]; /* source, or ANY */
 bit is_probe[RECEIVES];     /* a matched probe */
-byte unexpected;                  /* unexpected envelopes, one bit for each send */
-byte payloads;              /* payloads that lie here, one bit for each send */
-byte defer_epoch[2];              /* of a source that defers; 0: it does not */
-byte owed_credits[2], owed_pool[2]; /* credits */
-byte peeks_open;                 /* sources that have not answered PEEK, one bit for each */
+byte unexpected;                  /* set of unexpected envelopes, by send */
+byte payloads;              /* set of payloads at the receiver, by send */
+byte defer_epoch[2];              /* of a deferring source; 0: it does not defer */
+byte owed_credits[2], owed_pool[2]; /* credits to be returned */
+byte peeks_open;                 /* set of sources that have not answered PEEK */
 byte peek_tag;
-byte probed_send;              /* what the probe found, + 1: the next receive is for it */
+byte probed_send;              /* the send that the probe found, + 1: the next receive is for it */
 byte cancels, probes, matched_probes;
-bit known_dead[2];                /* a source that is known to be dead */
+bit known_dead[2];                /* the receiver knows that this source is dead */
 
 /* deaths, and the end */
 bit dead[3];                /* A, B, the receiver */
@@ -185,7 +185,7 @@ bit is_final;                 /* nothing moves any more: one last probe */
 bit final_found;
 byte final_tag = NONE;
 
-/* what is true, whoever knows it */
+/* the true state, not known to any process */
 byte got[RECEIVES];         /* send + 1 */
 byte bound[ALL];            /* receive + 1 */
 byte probed_for[RECEIVES];     /* the send that a probe found, + 1 */
@@ -219,7 +219,7 @@ inline step_ends() {
 #define could_match(r, i) (want_source[r] == ANY || want_source[r] == (i))
 #define accepts(r, s) (accepts_tag(want[r], s) && could_match(r, source_of(s)))
 
-/* Is send a, of the same source, before send b? */
+/* Is send a before send b, of the same source? */
 #define before(a, b) (demoted[a] == demoted[b] -> (a) < (b) : !demoted[a])
 
 inline send_up(i, what, a, b) {
@@ -232,7 +232,7 @@ inline send_down(i, what, a, b) {
     down[i]!what, a, b
 }
 
-/* Send s and receive r are bound: here everything is checked that MPI demands of that. */
+/* Binds send s and receive r, and checks all MPI rules for a match. */
 inline bind(s, r) {
     printf("@ bind %d %d\n", s, r);
     must(got[r] == 0 && bound[s] == 0, "a send and a receive are bound once (ONE)");
@@ -250,7 +250,7 @@ inline bind(s, r) {
     bound[s] = r + 1
 }
 
-/* n: the sends of source i that are in the set. */
+/* n: the number of sends of source i in the set. */
 inline count(i, set) {
     n = 0;
     for (k : FIRST(i) .. LAST(i)) {
@@ -258,7 +258,7 @@ inline count(i, set) {
     }
 }
 
-/* The data of send s is written into the buffer of its receive. */
+/* Writes the data of send s into the buffer of its receive. */
 inline land(s) {
     m = target[s] - 1;
     printf("@ land %d %d\n", s, m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* defer_mistakes.pml - what the processes of defer.pml can be made to do wrong. */
+/* defer_mistakes.pml - options that make the processes of defer.pml do something wrong. */
 
 #ifndef ANY_RTR /* a claim is for any receive that accepts the send */
 #define ANY_RTR 0
@@ -7,7 +7,7 @@
 #ifndef ANY_SEND /* a claim is for any send that the receive accepts */
 #define ANY_SEND 0
 #endif
-#ifndef CLAIMED_ABSENT /* what is claimed does not count for the next claim */
+#ifndef CLAIMED_ABSENT /* a claimed send or receive does not count for the next claim */
 #define CLAIMED_ABSENT 0
 #endif
 #ifndef WILDCARDS_ONLY /* only receives from any source are advertised */
@@ -16,19 +16,19 @@
 #ifndef BACKWARDS /* DEFER is answered with the youngest receive first */
 #define BACKWARDS 0
 #endif
-#ifndef LIMIT /* at most so many open receives are advertised to a deferring source at a time */
+#ifndef LIMIT /* maximum number of open receives advertised to a deferring source at a time */
 #define LIMIT RECEIVES
 #endif
 #ifndef FORGET_RTR /* an RTR that no deferred send fits is not kept */
 #define FORGET_RTR 0
 #endif
-#ifndef LOSER_LAST /* a send that lost its claim goes behind the others */
+#ifndef LOSER_LAST /* a send that lost its claim is ordered after the others */
 #define LOSER_LAST 0
 #endif
-#ifndef NO_EPOCH /* an RTR counts, whatever it answers */
+#ifndef NO_EPOCH /* an RTR counts in any epoch */
 #define NO_EPOCH 0
 #endif
-#ifndef KEEP_RTRS /* emitting leaves the list of RTRs as it is */
+#ifndef KEEP_RTRS /* emitting does not clear the list of RTRs */
 #define KEEP_RTRS 0
 #endif
 #ifndef LATER_ONLY /* DEFER is not answered; only receives posted later are advertised */
@@ -49,10 +49,10 @@
 #ifndef CREDIT_AT_ARRIVAL /* an envelope's credit is returned when it arrives */
 #define CREDIT_AT_ARRIVAL 0
 #endif
-#ifndef PAYLOAD_FREE /* a payload rides along without a credit */
+#ifndef PAYLOAD_FREE /* a payload is sent without a credit */
 #define PAYLOAD_FREE 0
 #endif
-#ifndef PAYLOAD_GIFT /* an envelope that came alone returns a payload credit */
+#ifndef PAYLOAD_GIFT /* an envelope without payload returns a payload credit */
 #define PAYLOAD_GIFT 0
 #endif
 #ifndef PAYLOAD_WAITS /* an envelope waits for a payload credit */
@@ -61,25 +61,25 @@
 #ifndef PAYLOAD_AT_MATCH /* a matched probe returns the payload credit while the payload stays */
 #define PAYLOAD_AT_MATCH 0
 #endif
-#ifndef PEEK_CLAIMED /* PEEK passes over claimed sends */
+#ifndef PEEK_CLAIMED /* PEEK skips claimed sends */
 #define PEEK_CLAIMED 0
 #endif
 #ifndef PEEK_EPOCH /* PEEK is answered in any epoch */
 #define PEEK_EPOCH 0
 #endif
-#ifndef PEEK_TRUSTED /* an answer is believed though a receive was posted since */
+#ifndef PEEK_TRUSTED /* an answer is used though a receive was posted since */
 #define PEEK_TRUSTED 0
 #endif
-#ifndef PEEK_ONE /* one deferring source is asked */
+#ifndef PEEK_ONE /* only one deferring source is asked */
 #define PEEK_ONE 0
 #endif
-#ifndef PROBE_PASSED /* envelopes pass by a matched probe that waits */
+#ifndef PROBE_PASSED /* envelopes pass a matched probe that waits */
 #define PROBE_PASSED 0
 #endif
-#ifndef PROBE_WRITES /* the grant of a matched probe lets the data come */
+#ifndef PROBE_WRITES /* the grant of a matched probe lets the data be written */
 #define PROBE_WRITES 0
 #endif
-#ifndef SHUT_LATE /* receives fail before the way of the data is shut */
+#ifndef SHUT_LATE /* receives fail before the path of the data is shut */
 #define SHUT_LATE 0
 #endif
 #ifndef WAIT_FOR_DEAD /* receives from a dead source wait on */
@@ -88,9 +88,9 @@
 #ifndef OPEN_AGAIN /* a receive whose owner died is open again */
 #define OPEN_AGAIN 0
 #endif
-#ifndef FETCH_FROM_DEAD /* a dead source is asked for a payload */
+#ifndef FETCH_FROM_DEAD /* the receiver requests a payload from a dead source */
 #define FETCH_FROM_DEAD 0
 #endif
-#ifndef CLAIM_OUTLIVES /* a claim at a dead receiver waits on */
+#ifndef CLAIM_OUTLIVES /* a claim at a dead receiver is not given up */
 #define CLAIM_OUTLIVES 0
 #endif

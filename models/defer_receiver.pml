@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* defer_receiver.pml - the receiving side of defer.pml, and what moves its data. */
+/* defer_receiver.pml - the receiving side of defer.pml, and the movement of its data. */
 
 inline fail(r) {
     printf("@ fail %d\n", r);
     receive[r] = failed
 }
 
-/* Receive r is not open any more: RETIRE to all sources that got its RTR, but source i. */
+/* Receive r is no longer open: RETIRE to all sources that got its RTR, except source i. */
 inline retire_all(r, i) {
     for (q : 0 .. 1) {
         if
@@ -18,7 +18,7 @@ inline retire_all(r, i) {
     }
 }
 
-/* May open receive r be advertised to source i?  Into ok. */
+/* ok: open receive r may be advertised to source i. */
 inline may_advertise(r, i) {
     ok = could_match(r, i) && !(WILDCARDS_ONLY && want_source[r] != ANY) &&
          !(ONE_DEFERRER && i == 1 && defer_epoch[0]);
@@ -59,7 +59,7 @@ inline give_buffer(r, s) {
     fi
 }
 
-/* The envelope of s and receive r meet. */
+/* Matches the envelope of s with receive r. */
 inline match_envelope(s, r) {
     bind(s, r);
     unexpected = without(unexpected, s);
@@ -73,7 +73,7 @@ inline match_envelope(s, r) {
     fi
 }
 
-/* s: an unexpected envelope with the tag t of source w, either source's first; or NONE. */
+/* s: an unexpected envelope with the tag t of source w, preferring one of the sources; or NONE. */
 inline find_unexpected(t, w, prefer) {
     s = NONE;
     for (q : 0 .. 1) {
@@ -84,7 +84,7 @@ inline find_unexpected(t, w, prefer) {
     }
 }
 
-/* The receive whose number is `posted`; what it wants is chosen. */
+/* Posts the receive with the number `posted`; its envelope is chosen. */
 inline post_receive(prefer) {
     r = posted;
     posted++;
@@ -169,7 +169,7 @@ inline read_claim(i, r, s) {
     fi
 }
 
-/* The probe returns: there is message s - 1.  No other receive is posted before one for it. */
+/* The probe returns message s - 1.  No other receive is posted before the one for it. */
 inline probe_finds(s) {
     printf("@ probed %d\n", s - 1);
     must(!bound[s - 1], "a probe finds an unmatched message (P1)");
@@ -184,7 +184,7 @@ inline probe_finds(s) {
     fi
 }
 
-/* s: the send that source i found, + 1, or 0. */
+/* s: the send that source i found, + 1; or 0. */
 inline read_peeked(i, s) {
     peeks_open = without(peeks_open, i);
     if
@@ -271,7 +271,7 @@ inline probe(t) {
     step_ends()
 }
 
-/* Receive r, bound to a send of source i or naming it, will get nothing from it. */
+/* Fails receive r, if it is bound to a send of source i or names it. */
 inline fail_for(r, i) {
     if
     :: receive[r] == filling && source_of(got[r] - 1) == i ->
@@ -284,7 +284,8 @@ inline fail_for(r, i) {
     fi
 }
 
-/* The way of its data is shut, then what waits for it fails; what had come whole is kept. */
+/* Shuts the path of the source's data, then fails the receives that wait for it; complete ones are
+ * kept. */
 inline give_up_source(i) {
     printf("@ learn 2 %d\n", i);
     known_dead[i] = 1;

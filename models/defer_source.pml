@@ -11,7 +11,8 @@ inline begin_write(s) {
     fi
 }
 
-/* x: the first send of source i that is deferred, or claimed, and accepted by receive r; or NONE. */
+/* x: the first send of source i that is deferred or claimed, and that receive r accepts; or
+ * NONE. */
 inline find_first(i, r) {
     x = NONE;
     for (k : FIRST(i) .. LAST(i)) {
@@ -23,7 +24,7 @@ inline find_first(i, r) {
     }
 }
 
-/* n: the receives that source i has claimed, one bit for each. */
+/* n: the set of receives that source i has claimed. */
 inline find_claims(i) {
     n = 0;
     for (k : FIRST(i) .. LAST(i)) {
@@ -31,7 +32,7 @@ inline find_claims(i) {
     }
 }
 
-/* Is x, for receive r of source i, the send that has r as its first receive?  Into ok. */
+/* ok: x, a send for receive r of source i, has r as its first receive. */
 inline is_mutual(i, r) {
     ok = (x != NONE);
     if
@@ -45,7 +46,7 @@ inline is_mutual(i, r) {
     fi
 }
 
-/* After each step of source i: what it may do next. */
+/* After each step of source i: computes its next possible steps. */
 inline update_choices(i) {
     first_deferred[i] = NONE;
     pair_s[i] = NONE;
@@ -83,7 +84,7 @@ inline post_send(i) {
     update_choices(i)
 }
 
-/* The first deferred send goes, and with it its payload, if there is a credit. */
+/* Emits the first deferred send, with its payload if there is a credit. */
 inline emit(i) {
     s = first_deferred[i];
     ok = (pool[i] > 0);
@@ -172,8 +173,8 @@ inline read_fetch(i, s, r) {
     fi
 }
 
-/* The first send that the probe would receive; none while a claim on it is not answered.
- * Whether an open receive comes before the probe is for the receiver to see. */
+/* x: the first send that the probe would receive; none while a claim on it is not answered. The
+ * receiver checks whether an open receive comes before the probe. */
 inline read_peek(i, t, e) {
     x = NONE;
     for (k : FIRST(i) .. LAST(i)) {
@@ -208,7 +209,7 @@ inline read_down(i) {
     update_choices(i)
 }
 
-/* The receiver is dead: every send that needs it fails. */
+/* The receiver is dead: all sends that need it fail. */
 inline give_up_receiver(i) {
     printf("@ learn %d 2\n", i);
     knows_death[i] = 1;
@@ -233,7 +234,7 @@ inline give_up_receiver(i) {
 #define may_emit(i) \
     (!knows_death[i] && first_deferred[i] != NONE && credits[i] > 0 && (!PAYLOAD_WAITS || pool[i] > 0) && \
      (is_deferring[i] -> (credits[i] >= LEAVE && (EMIT_IN_CLAIM || !has_claim[i])) : 1))
-/* May it do something by itself? */
+/* Has source i a possible step of its own? */
 #define may_act(i) \
     (!dead[i] && !knows_death[i] && \
      (may_emit(i) || (!is_deferring[i] && first_deferred[i] != NONE && credits[i] == 0) || \
@@ -249,7 +250,7 @@ end:
         if
         :: tag[FIRST(i) + sent[i]] = 0
         :: TAGS > 1 && sent[i] + i > 0 -> tag[FIRST(i) + sent[i]] = 1
-        fi; /* that the first send of A has tag A loses nothing */
+        fi; /* the first send of A may have tag A without loss of generality */
         d_step { post_send(i) }
        }
     :: d_step { !dead[i] && may_emit(i) -> emit(i) }

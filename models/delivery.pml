@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * delivery.pml - from the match to the end of the receive, when a device delivers.
+ * delivery.pml - the time from the match to the end of the receive, if a device delivers.
  *
  *   sender            device                          software            user
  *
@@ -10,21 +10,21 @@
  *                     DATA_VALID -------------------> ended         ----> returns the buffer
  *            <------- FIN (rendezvous)
  *
- * Software knows an entry by its handle.  There are fewer handles than receives, so they are
- * used again, and every completion names one.  A receive ends exactly once: received,
+ * Software identifies an entry by its handle.  There are fewer handles than receives, so they are
+ * reused, and every completion names one.  A receive ends exactly once: received,
  * cancelled or failed; from then on its buffer is the user's, and nobody writes into it.
  *
- * A device that has stopped cannot be told from a slow one.  So software may give it up at
- * any time, whatever the device has done so far, and first of all it closes the device:
- * after that the device writes nothing, neither data nor completions.  Then it polls what is
- * in the queue, and only then takes the receives back: those not matched wait again, in
- * their order; those matched whose data is not all there fail.  A message that the device
- * has not taken is taken by software.
+ * A stopped device cannot be distinguished from a slow one.  So software may give it up at
+ * any time, whatever the device has done so far.  It first closes the device: after that
+ * the device writes nothing, neither data nor completions.  Then it polls the remaining
+ * completions, and only then takes the receives back: unmatched ones wait again, in
+ * their order; matched ones with incomplete data fail.  Software takes a message that the
+ * device has not taken.
  *
- * A link may end alone, because its peer has died or broken a rule: software destroys its queue
- * pair, behind which the device writes nothing for that peer, polls what is in the queue, and
+ * A single link may end, because its peer has died or broken a rule.  Software destroys its queue
+ * pair, after which the device writes nothing for that peer, polls the remaining completions, and
  * then ends the receives that were matched with that peer and are not filled.  The device and
- * the other links go on.  (Here: the link of every second message.)
+ * the other links continue.  (Here: the link of every second message.)
  *
  * Steps, each of them one atomic action here:
  *
@@ -32,9 +32,9 @@
  *             oldest command
  *   software  posts a receive; hands the oldest over; polls one completion; begins a cancel;
  *             closes the device; takes the receives back; receives a message by itself;
- *             destroys a link; ends what was matched by it
+ *             destroys a link; ends the receives that were matched through it
  *
- * What must hold (`must` names it when it does not):
+ * Properties (`must` names the one that is violated):
  *
  *   D1  a receive ends once                      D2  it is matched once
  *   D3  a received buffer holds its message, all of it
@@ -47,12 +47,12 @@
  *
  * and when nothing moves any more:
  *
- *   S1  the queues are empty, no transfer is under way
- *   S2  no message stands on the wire while a receive waits for one
+ *   S1  the queues are empty, no transfer is active
+ *   S2  no message is on the wire while a receive waits for one
  *   S3  every rendezvous that the device took has ended at its sender: FIN or failure
  *
- * Who gets which message is the matter of handover.pml.  So here every message fits every
- * receive, the device has no untagged buffer (a message that finds no entry stays on the
+ * handover.pml checks which receive gets which message.  So here every message fits every
+ * receive, the device has no untagged buffer (a message without an entry stays on the
  * wire), no message is unexpected, the counts are always equal, and an entry is armed at once.
  */
 
@@ -66,33 +66,33 @@
 #ifndef HANDLES /* and places in the device's list */
 #define HANDLES 2
 #endif
-#ifndef QUEUE /* completions that can wait */
+#ifndef QUEUE /* capacity of the completion queue */
 #define QUEUE (3 * HANDLES)
 #endif
 
-/* What takes part. */
-#ifndef CANCELS /* how many receives the user may cancel */
+/* Optional parts. */
+#ifndef CANCELS /* number of receives that the user may cancel */
 #define CANCELS 1
 #endif
 #ifndef LOSS /* software may give the device up at any time */
 #define LOSS 0
 #endif
 
-#ifndef CUT /* a link may end alone */
+#ifndef CUT /* a single link may end */
 #define CUT 0
 #endif
 
-/* What is done wrong. */
+/* Mistakes. */
 #ifndef END_AT_MATCH /* the user's receive ends at MATCH */
 #define END_AT_MATCH 0
 #endif
 #ifndef FIN_AT_MATCH /* the sender is told at MATCH that its buffer is free */
 #define FIN_AT_MATCH 0
 #endif
-#ifndef FREE_AT_MATCH /* a handle is used again after MATCH, before DATA_VALID */
+#ifndef FREE_AT_MATCH /* a handle is reused after MATCH, before DATA_VALID */
 #define FREE_AT_MATCH 0
 #endif
-#ifndef FREE_UNANSWERED /* a handle is used again while a take-back that names it is unanswered */
+#ifndef FREE_UNANSWERED /* a handle is reused while a take-back that names it is unanswered */
 #define FREE_UNANSWERED 0
 #endif
 #ifndef NOT_CLOSED /* receives are taken back from a device that may still write */
@@ -105,7 +105,7 @@
 #define POST_AGAIN 0
 #endif
 
-#ifndef NOT_DESTROYED /* the receives of a link end while its queue pair is there */
+#ifndef NOT_DESTROYED /* the receives of a link end while its queue pair exists */
 #define NOT_DESTROYED 0
 #endif
 #ifndef CUT_EARLY /* ... or before the queue is empty */
@@ -114,14 +114,14 @@
 
 /* ---- state ----------------------------------------------------------------------- */
 
-/* A message: on the wire; matched by the device; its data is there; DATA_VALID is written;
- * over.  Lost: the device was closed before that. */
+/* A message: on the wire; matched by the device; its data is written; DATA_VALID is written; over.
+ * Lost: the device was closed before that. */
 mtype:message = { coming, matched, written, valid, over, lost };
 
-mtype:send = { lent, finished, aborted }; /* the sender's buffer, of a rendezvous */
+mtype:send = { lent, finished, aborted }; /* the sender's buffer in a rendezvous */
 
-/* A receive on the shadow list: in software only, handed over, handed over and about to be
- * cancelled, matched by the device. */
+/* A receive on the shadow list: in software only, handed over, handed over with a cancel begun,
+ * matched by the device. */
 mtype:receive = { unposted, waiting, handed, revoked, filling, ended };
 mtype:outcome = { none, received, cancelled, failed };
 
@@ -133,8 +133,8 @@ byte arrived;
 mtype:message at[MESSAGES] = coming;
 bit rendezvous[MESSAGES];
 mtype:send source[MESSAGES] = lent;
-byte target[MESSAGES];  /* the receive into whose buffer the device writes it */
-byte through[MESSAGES]; /* the handle that its completions name */
+byte target[MESSAGES];  /* the receive whose buffer the device writes */
+byte through[MESSAGES]; /* the handle in its completions */
 
 /* software: the shadow list, in order of posting */
 byte posted;
@@ -145,19 +145,19 @@ bit asked[HANDLES];   /* a take-back that names it is not yet answered */
 byte cancels;
 bit given_up, swept;
 bit cut, cut_swept; /* the link of even messages is destroyed; its receives have ended */
-byte oldest = RECEIVES; /* receive that waits, or RECEIVES */
-byte free = HANDLES;    /* a handle that is free, or HANDLES */
+byte oldest = RECEIVES; /* the oldest receive that waits, or RECEIVES */
+byte free = HANDLES;    /* a free handle, or HANDLES */
 
-/* device: handles and the buffers they stand for */
+/* device: handles and their buffers */
 byte entry[HANDLES], buffer[HANDLES], entries;
-byte work; /* messages that it has something to do for, one bit for each */
+byte work; /* set of messages with work to do */
 
 chan commands = [2 * HANDLES] of { mtype:command, byte, byte };   /* handle, receive */
 chan completions = [QUEUE] of { mtype:completion, byte, byte }; /* handle, ok */
 
-/* what is true, whoever knows it */
-byte got[RECEIVES];  /* the message it was matched with, + 1 */
-byte data[RECEIVES]; /* the message that lies in its buffer, + 1 */
+/* the true state, not known to any process */
+byte got[RECEIVES];  /* the message that it was matched with, + 1 */
+byte data[RECEIVES]; /* the message in its buffer, + 1 */
 
 /* Used within one step only: 0 between steps, so that they make no states. */
 byte i, k, m, h, r, ok;
@@ -202,7 +202,7 @@ inline finish_send(m, how) {
 /* ---- device ---------------------------------------------------------------------- */
 
 #define by_cut(m) (!((m) & 1))
-/* Nothing is done for it any more. */
+/* No further step is taken for this message. */
 #define gone(m) (cut && by_cut(m) && !NOT_DESTROYED)
 
 inline look_for_work() {
@@ -231,7 +231,7 @@ inline remove_entry(k) {
     buffer[entries] = 0
 }
 
-/* The message whose number is `arrived`; whether it is a rendezvous is chosen. */
+/* Matches the message with the number `arrived`; whether it is a rendezvous is chosen. */
 inline match_message() {
     m = arrived;
     arrived++;
@@ -419,12 +419,12 @@ inline begin_cancel(r) {
         command(revoke, k, r);
         asked[k] = 1;
         shadow[r] = revoked
-    :: else /* too late, or already asked for */
+    :: else /* too late, or already requested */
     fi;
     look_for_space()
 }
 
-/* The device is closed and what it completed is polled: what it did not complete is ours. */
+/* The device is closed and its completions are polled: software takes the other receives back. */
 inline sweep() {
     printf("@ sweep\n");
     swept = 1;
@@ -445,8 +445,8 @@ inline sweep() {
     look_for_space()
 }
 
-/* The link is destroyed and what was completed is polled: what was matched by it, and is not
- * filled, will never be. */
+/* The link is destroyed and the completions are polled: receives matched through it that are not
+ * filled will never be. */
 inline sweep_link() {
     printf("@ sweep_link\n");
     cut_swept = 1;
@@ -468,7 +468,7 @@ inline sweep_link() {
     look_for_space()
 }
 
-/* Without a device: message `arrived` into the oldest receive. */
+/* Without a device: receives message `arrived` into the oldest receive. */
 inline receive_message() {
     m = arrived;
     arrived++;

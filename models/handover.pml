@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handover.pml - who gets which message, when a device and software both match.
+ * handover.pml - which receive gets which message, if a device and software both match.
  *
  *   senders           device                          software              user
  *
@@ -9,36 +9,36 @@
  *                           found + 1                 messages
  *
  *                     list of entries  <-- commands --  hand over, take back, report
- *                     what it did      -- completions -> polled, handled + 1
+ *                     its actions      -- completions -> polled, handled + 1
  *
  *   message ----------- by shared memory, past the device ------->
  *
  * The device owns the head of the posted receive queue.  Software owns the tail, and its
  * shadow list has every receive.  A message for which the device finds no armed entry goes
- * to software, which compares it with the whole shadow list.  While such a message is on
- * its way, software may post a receive that fits it and hand that over: then the message
+ * to software, which compares it with the whole shadow list.  While such a message is in
+ * flight, software may post a receive that fits it and hand that over: then the message
  * and the entry have passed each other.
  *
  * The cure is a count.  The device counts the messages that it found unexpected (`found`),
- * software counts those that it has handled (`handled`) and reports this number with every
- * command.  A new entry is not armed: it matches nothing until a command carries the number
- * that the device has itself.  At that moment nothing is on its way.
+ * software counts the messages that it has handled (`handled`) and reports this number with every
+ * command.  A new entry is not armed: it matches nothing until a command carries the
+ * device's own number.  At that moment nothing is in flight.
  *
  * Steps, each of them one atomic action here:
  *
  *   device    takes a message from the wire; carries out the oldest command
- *   software  posts a receive: searches the unexpected messages, else puts it on the shadow
- *             list; hands over any receive that may be; polls one completion;
- *             begins a cancel; takes a message from shared memory; takes back all that the
- *             device has; reports its count (SYNC); gives the device up
+ *   software  posts a receive: searches the unexpected messages, or puts it on the shadow
+ *             list; hands over any receive that is eligible; polls one completion;
+ *             begins a cancel; takes a message from shared memory; takes back all receives of
+ *             the device; reports its count (SYNC); gives the device up
  *
- * What must hold (`must` names it when it does not):
+ * Properties (`must` names the one that is violated):
  *
  *   M1  a message is matched once                M2  a receive is matched once
  *   M3  a cancelled receive is not matched, and a matched one not cancelled
  *   M4  of the messages of one path that a receive accepts, it gets the earliest
  *   M5  of the receives that accept a message, the earliest gets it
- *   M6  a receive that was passed over, because it was about to be cancelled or given away,
+ *   M6  a receive that was passed over, because its cancel or take-back had begun,
  *       is not matched by the device after all
  *   M7  a take-back fails only after the completion of the match has been polled
  *   M8  the device never has more entries than its list has places
@@ -47,13 +47,13 @@
  * and when nothing moves any more:
  *
  *   R1  every message has arrived, every receive is posted, every queue is empty
- *   R2  no unexpected message waits beside a receive that accepts it
+ *   R2  no unexpected message waits together with a receive that accepts it
  *   R3  software knows every match
- *   R4  the counts agree, and what the device holds is armed: it is of use again
+ *   R4  the counts agree, and the device's entries are armed, so they can match again
  *
- * Left out here, and shown in delivery.pml: data, rendezvous, handles.  Armed entries are
- * always a prefix of the list, as arming takes all of it, so one number says which they are.
- * The command ADD has no completion, as nothing depends on it.
+ * Omitted here, and modelled in delivery.pml: data, rendezvous, handles.  Armed entries are
+ * always a prefix of the list, because arming takes all of it, so one number identifies them.
+ * The command ADD has no completion, because nothing depends on it.
  *
  * Every option below is a number, and most are 0 or 1.  models/variants sets them.
  */
@@ -71,30 +71,30 @@
 #ifndef TAGS /* 2: tags A and B; 1: only A */
 #define TAGS 2
 #endif
-#ifndef CAPACITY /* commands that can wait */
+#ifndef CAPACITY /* capacity of the command queue */
 #define CAPACITY (LIST + 2)
 #endif
-#ifndef QUEUE /* completions that can wait */
+#ifndef QUEUE /* capacity of the completion queue */
 #define QUEUE (MESSAGES + 2 * LIST)
 #endif
 #ifndef MODULUS /* of the count; 65536 in reality */
 #define MODULUS 8
 #endif
 
-/* What takes part. */
-#ifndef CANCELS /* how many receives the user may cancel */
+/* Optional parts. */
+#ifndef CANCELS /* number of receives that the user may cancel */
 #define CANCELS 0
 #endif
-#ifndef PATHS /* 2: messages also come by shared memory; 3: of two senders */
+#ifndef PATHS /* 2: messages also arrive by shared memory; 3: from two senders */
 #define PATHS 1
 #endif
-#ifndef FETCHES /* how often software takes everything back, to keep it for a while */
+#ifndef FETCHES /* how often software takes everything back, to keep it for some time */
 #define FETCHES 0
 #endif
 #ifndef LOSS /* software may give the device up at any time */
 #define LOSS 0
 #endif
-#ifndef SYNCS /* software reports its count also when it has no other command */
+#ifndef SYNCS /* software reports its count even without another command */
 #define SYNCS 1
 #endif
 #ifndef WINDOW /* unreported messages: 0 any number, 1 fewer than MODULUS since the last */
@@ -104,7 +104,7 @@
 #define COUNT_FIRST 0
 #endif
 
-/* What is done wrong. */
+/* Mistakes. */
 #ifndef ARM_AT_ONCE /* a new entry is armed whatever the counts say */
 #define ARM_AT_ONCE 0
 #endif
@@ -126,58 +126,58 @@
 #ifndef TRUST_DEL /* a failed take-back is taken for a success */
 #define TRUST_DEL 0
 #endif
-#ifndef TWO_QUEUES /* unexpected messages have a completion queue of their own */
+#ifndef TWO_QUEUES /* unexpected messages have a separate completion queue */
 #define TWO_QUEUES 0
 #endif
 #ifndef GAP /* the search of the unexpected messages and the posting are two steps */
 #define GAP 0
 #endif
-#ifndef POLL_WAITS /* commands take all the space, and polling waits for some */
+#ifndef POLL_WAITS /* commands take all the space, and polling waits for space */
 #define POLL_WAITS 0
 #endif
 #ifndef TAKE_AT_ONCE /* a message of shared memory takes a receive without asking the device */
 #define TAKE_AT_ONCE 0
 #endif
-#ifndef PASS_CANCEL /* a message of shared memory passes a receive that is about to be cancelled */
+#ifndef PASS_CANCEL /* a message of shared memory passes a receive whose cancel has begun */
 #define PASS_CANCEL 0
 #endif
-#ifndef PASS_RECLAIMED /* ... that is about to be taken back for a message of another sender */
+#ifndef PASS_RECLAIMED /* ... or whose take-back for a message of another sender has begun */
 #define PASS_RECLAIMED 0
 #endif
-#ifndef OLDEST_FIRST /* what is taken back leaves the device in the order of posting */
+#ifndef OLDEST_FIRST /* receives are taken back in the order of posting */
 #define OLDEST_FIRST 0
 #endif
-#ifndef PAST_LEAVING /* a receive is handed over past one that overlaps it and is about to leave */
+#ifndef PAST_LEAVING /* a receive is handed over past an overlapping one being taken back */
 #define PAST_LEAVING 0
 #endif
 #ifndef SWEEP_EARLY /* receives are taken back from a lost device before the queue is empty */
 #define SWEEP_EARLY 0
 #endif
-#ifndef UNPARK_EARLY /* a parked message goes on before a lost device's queue is empty */
+#ifndef UNPARK_EARLY /* a parked message continues before a lost device's queue is empty */
 #define UNPARK_EARLY 0
 #endif
 
-/* For drawings: 0 lets M4 and M5 pass, so that an error flow goes on to its end. */
+/* For drawings: 0 disables M4 and M5, so that an error flow continues to its end. */
 #ifndef ORDER
 #define ORDER 1
 #endif
-#ifndef SHOW_CURE /* stops at the end of a run that would have been the error flow */
+#ifndef SHOW_CURE /* stops at the end of a run that would otherwise have been the error flow */
 #define SHOW_CURE 0
 #endif
 
 #define ANY 2        /* any tag */
 #define ANY_PATH 3
-#define NETWORK 0    /* the device's path; others: shared memory, one of each sender */
-#define SHARED 2     /* senders by shared memory, at most */
+#define NETWORK 0    /* the device's path; others: shared memory, one per sender */
+#define SHARED 2     /* maximum number of senders by shared memory */
 #define NONE RECEIVES
 
 /* ---- state ----------------------------------------------------------------------- */
 
-/* A message: not here yet, between the two contexts, unexpected, with its receive. */
+/* A message: not sent yet; between the two contexts; unexpected; matched. */
 mtype:message = { coming, passed, kept, given };
 
-/* A receive on the shadow list: in software only, handed over, about to be cancelled, about
- * to be taken back for a message of the other path, or about to leave with all others. */
+/* A receive on the shadow list: in software only; handed over; a cancel has begun; a take-back has
+ * begun, for a message of the other path, or of all receives. */
 mtype:receive = { unposted, waiting, handed, revoked, reclaimed, leaving, ended, cancelled };
 
 mtype:command = { add, drop, revoke, reclaim, fetch, sync }; /* all between add and sync are DEL */
@@ -196,25 +196,25 @@ byte want[RECEIVES];      /* tag, or ANY */
 byte want_path[RECEIVES]; /* path, or ANY_PATH */
 byte handled;             /* unexpected messages of the device */
 byte told;                /* the last count reported */
-byte parked[SHARED];      /* a message of each sender that waits for an answer, + 1, */
-byte parked_on[SHARED];   /* about this receive, */
-bit asks[SHARED];         /* which is to be its own */
+byte parked[SHARED];      /* a message of each sender that waits for an answer, + 1 */
+byte parked_on[SHARED];   /* the receive that the answer concerns */
+bit asks[SHARED];         /* that receive will get the message */
 byte in_hand;             /* COUNT_EARLY: a message that is counted and not handled, + 1 */
-bit searched;             /* GAP: the search is over, the posting is not */
+bit searched;             /* GAP: the search is complete, the posting is not */
 byte cancels, fetches;
 bit closed, swept;        /* LOSS: given up; its receives are taken back */
-byte in_use;              /* list places that are taken, or may be */
-byte may_go;              /* receives that may be handed over, one bit for each */
+byte in_use;              /* occupied list places, or places that may be */
+byte may_go;              /* set of receives that may be handed over */
 
 /* device */
 byte entry[LIST], entries, armed; /* the first `armed` of `entries` */
 byte found, reported;
-byte takes; /* tags that an armed entry accepts, one bit for each */
+byte takes; /* set of tags that an armed entry accepts */
 
 chan commands = [CAPACITY] of { mtype:command, byte, byte };           /* receive, count */
 chan completions[2] = [QUEUE] of { mtype:completion, byte, byte }; /* message or ok, receive */
 
-/* what is true, whoever knows it */
+/* the true state, not known to any process */
 byte got[RECEIVES];    /* message + 1 */
 bit skipped[RECEIVES]; /* passed over */
 bit spared;            /* SHOW_CURE: an entry fitted a message, and was not armed */
@@ -245,12 +245,12 @@ inline step_ends() {
 
 #define in_sync ((found - reported) % MODULUS == 0)
 
-/* Is there an untagged buffer?  If not, only a message that is matched is taken. */
+/* Is there an untagged buffer?  If not, only a message that matches is taken. */
 #define may_be_unexpected \
     (WINDOW == 0 || (WINDOW == 1 && found < told + MODULUS - 1) || \
      (WINDOW == 2 && found < reported + MODULUS - 1))
 
-/* Receive r gets message m: here everything is checked that MPI demands of a match. */
+/* Gives message m to receive r, and checks all MPI rules for a match. */
 inline give(m, r) {
     must(at[m] != given, "a message is matched once (M1)");
     must(got[r] == 0, "a receive is matched once (M2)");
@@ -308,7 +308,7 @@ inline remove_entry(k) {
     entry[entries] = 0
 }
 
-/* The message whose number is `arrived`; its tag is chosen. */
+/* Takes the message with the number `arrived`; its tag is chosen. */
 inline take_from_wire() {
     m = arrived;
     arrived++;
@@ -331,7 +331,7 @@ inline take_from_wire() {
     fi
 }
 
-/* ok: was there an entry for receive r? */
+/* ok: there was an entry for receive r. */
 inline carry_out_del(r) {
     k = 0;
     do
@@ -394,7 +394,7 @@ end:
         if
         :: (may_be_unexpected || takes & 1) -> tag[arrived] = 0
         :: (may_be_unexpected || takes & 2) && TAGS > 1 && arrived > 0 -> tag[arrived] = 1
-        fi; /* that the first message has tag A loses nothing */
+        fi; /* the first message may have tag A without loss of generality */
         d_step { take_from_wire(); look_for_armed() }
        }
     :: d_step { !closed && len(commands) > 0 && may_complete ->
@@ -412,8 +412,8 @@ end:
 
 /* ---- software -------------------------------------------------------------------- */
 
-/* After each step.  A receive may be handed over if no earlier receive that is in software
- * only overlaps it, and if the device's path can match it at all. */
+/* After each step.  A receive may be handed over if it overlaps no earlier receive that is in
+ * software only, and if the device's path can match it at all. */
 inline look_for_space() {
     in_use = 0;
     may_go = 0;
@@ -431,8 +431,8 @@ inline look_for_space() {
     step_ends()
 }
 
-/* Each place in use may still need a DEL, and polling must find space for it: so others
- * leave that much. */
+/* Each occupied place may still need a DEL, and polling must find space for it: so other commands
+ * leave that much space. */
 #define space_for(n) \
     (POLL_WAITS -> len(commands) < CAPACITY : len(commands) + in_use + (n) <= CAPACITY)
 #define open_or_swept (!closed || swept)
@@ -447,10 +447,9 @@ inline command(order, r) {
     printf("%d %d\n", r, handled)
 }
 
-/* k: the first receive on the shadow list that message m may have, or NONE.  A take-back
- * that is under way succeeds if m is an unexpected message of the device: until m is counted
- * the entry cannot be armed.  Of a message of another path we know no such thing, whoever the
- * take-back is for. */
+/* k: the first receive on the shadow list that message m may match, or NONE.  An active take-back
+ * succeeds if m is an unexpected message of the device: until m is counted the entry cannot be
+ * armed.  For a message of another path this is unknown, whatever the reason of the take-back. */
 inline find_receive(m) {
     k = 0;
     do
@@ -476,7 +475,7 @@ inline software_gives(m, r) {
     shadow[r] = ended
 }
 
-/* A message that came to software meets the whole shadow list. */
+/* Compares a message that came to software with the whole shadow list. */
 inline handle(m) {
     find_receive(m);
     if
@@ -488,7 +487,7 @@ inline handle(m) {
         shadow[k] = reclaimed;
         park(m, k, 1)
     :: k != NONE && shadow[k] == leaving && path[m] != NETWORK && !closed ->
-        shadow[k] = reclaimed; /* the device has been asked */
+        shadow[k] = reclaimed; /* the take-back is already requested */
         park(m, k, 1)
     :: k != NONE && (shadow[k] == revoked || shadow[k] == reclaimed) -> park(m, k, 0)
     :: else ->
@@ -521,7 +520,7 @@ inline answer_to_cancel(r) {
     fi
 }
 
-/* m: the message of sender s. */
+/* m: the parked message of sender s. */
 inline unpark(s) {
     m = parked[s] - 1;
     parked[s] = 0;
@@ -529,7 +528,7 @@ inline unpark(s) {
     asks[s] = 0
 }
 
-/* The receive is ours, and for the message that asked; or it got another one. */
+/* The receive was taken back for the message that waits for it; or it has matched another one. */
 inline answer_to_reclaim(r) {
     printf("@ poll_reclaim %d %d\n", r, ok);
     if
@@ -541,7 +540,7 @@ inline answer_to_reclaim(r) {
     fi
 }
 
-/* The receive is what it has become since. */
+/* The receive was taken back; its state follows from later events. */
 inline answer_to_fetch(r) {
     printf("@ poll_fetch %d %d\n", r, ok);
     if
@@ -550,7 +549,7 @@ inline answer_to_fetch(r) {
     :: shadow[r] == leaving ->
         must(ok, "the match was polled before the failure (M7)");
         shadow[r] = waiting
-    :: else /* matched, there or by software */
+    :: else /* matched, by the device or by software */
     fi
 }
 
@@ -574,12 +573,12 @@ inline poll(q) {
             :: else
             fi
         }
-    :: else /* a lost device's later completions may say that other receives are matched */
+    :: else /* later completions of a lost device may report matches of other receives */
     fi;
     look_for_space()
 }
 
-/* Receive `posted`; what it wants is chosen. */
+/* Posts receive `posted`; its envelope is chosen. */
 inline search_unexpected() {
     printf("@ post %d %d\n", posted, want[posted]);
     k = 0;
@@ -612,9 +611,9 @@ inline begin_cancel(r) {
     :: shadow[r] == handed && CANCEL_AT_ONCE ->
         command(drop, r);
         shadow[r] = cancelled
-    :: shadow[r] == leaving -> shadow[r] = revoked /* the device has been asked */
+    :: shadow[r] == leaving -> shadow[r] = revoked /* the take-back is already requested */
     :: shadow[r] == waiting -> shadow[r] = cancelled
-    :: else /* too late, or already asked for */
+    :: else /* too late, or already requested */
     fi;
     look_for_space()
 }
@@ -628,8 +627,8 @@ inline take_back(r) {
     fi
 }
 
-/* Software wants everything, for a reason of its own.  The youngest leaves first: what is still
- * in the device is, for every message, the head of what fits it. */
+/* Software takes everything back, for a reason of its own.  The youngest leaves first: so, for
+ * every message, the receives that remain in the device are the first that fit it. */
 inline fetch_all() {
     fetches++;
     printf("@ fetch_all\n");
@@ -640,7 +639,7 @@ inline fetch_all() {
     look_for_space()
 }
 
-/* The device is closed and the queue is empty: what it had not matched is ours again. */
+/* The device is closed and the queue is empty: software takes the unmatched receives back. */
 inline sweep() {
     printf("@ sweep\n");
     swept = 1;
@@ -729,7 +728,7 @@ end:
         od;
         d_step { begin_cancel(chosen); chosen = 0 }
        }
-    :: atomic { /* a message by shared memory, or, after a loss, by the network */
+    :: atomic { /* a message by shared memory or, after a loss, by the network */
         (swept || (PATHS > 1 && !parked[0]) || (PATHS > 2 && !parked[1])) &&
         arrived < MESSAGES && open_or_swept && may_poll ->
         if

@@ -7,29 +7,29 @@
  *   message ---->  armed entry fits: matched           shadow list  <----------  post
  *                  else found + 1, passed on ------->  unexpected   <----------  probe, cancel
  *                                                      messages
- *                  held messages  <-------- HOLD ----  one that stays
+ *                  held messages  <-------- HOLD ----  a message that stays
  *                  entries        <-------- ADD -----  a receive: of the shadow list, or one
  *                     |                                that has found a held message ("paired")
- *                     an entry that is armed looks at what is held, the oldest first
+ *                     an entry that becomes armed is compared with the held messages, oldest first
  *                     '-> completion: this receive, that held message
  *                                 <-------- UNHOLD --  a held message that stays in software
  *
- * Software knows which message each receive takes when that is posted: its unexpected messages
- * are the shadow of what the device holds.  So the device's answer is known before it is given, and nothing
- * waits for it but the receive that is paired.  src/device/host/held.h has why; here it is checked,
+ * Software knows the message of each receive when the receive is posted: its unexpected messages
+ * are the shadow of the held messages.  So the device's answer is known in advance, and only the
+ * paired receive waits for it.  src/device/host/held.h explains this; here it is checked,
  * whatever is slow:
  *
  *   H1  a held message is matched with the receive that software has paired it with
- *   H2  UNHOLD succeeds: software takes back, at once, only what the device has not matched
+ *   H2  UNHOLD succeeds: software takes back only messages that the device has not matched
  *   H3  no other message is matched with a receive that is paired
  *   M1  a message is matched once           M2  a receive is matched once
  *   M4  of the messages that a receive accepts, it gets the earliest
  *   M5  of the receives that accept a message, the earliest gets it
- *   R1  when nothing moves any more every receive that is paired has its message, and every queue is empty
- *   R2  ... and no unexpected message waits beside a receive that accepts it
+ *   R1  when nothing moves any more every paired receive has its message, and every queue is empty
+ *   R2  ... and no unexpected message waits together with a receive that accepts it
  *
- * The count that keeps arrivals from passing what is on its way to software, a second path, and all of the device's
- * receives taken back are in handover.pml.
+ * The count that keeps arrivals from passing messages in flight to software, a second path, and the take-back of all
+ * receives are in handover.pml.
  */
 #ifndef MESSAGES
 #define MESSAGES 3
@@ -50,29 +50,29 @@
 #define LOSS 0
 #endif
 
-/* What is done wrong. */
+/* Mistakes. */
 #ifndef NO_UNHOLD /* a held message that stays in software is not taken back */
 #define NO_UNHOLD 0
 #endif
-#ifndef HOLD_LATE /* messages are given to hold later, in any order */
+#ifndef HOLD_LATE /* messages are held later, in any order */
 #define HOLD_LATE 0
 #endif
-#ifndef HOLD_FIRST /* a message is given to hold before it is compared with the shadow list */
+#ifndef HOLD_FIRST /* a message is held before it is compared with the shadow list */
 #define HOLD_FIRST 0
 #endif
-#ifndef ARM_PAST /* an entry is armed without a look at what is held */
+#ifndef ARM_PAST /* an entry is armed without a comparison with the held messages */
 #define ARM_PAST 0
 #endif
 #ifndef OVERTAKE /* commands may be carried out in any order */
 #define OVERTAKE 0
 #endif
-#ifndef YOUNGEST /* an entry takes the youngest that is held */
+#ifndef YOUNGEST /* an entry takes the youngest held message */
 #define YOUNGEST 0
 #endif
-#ifndef PAIR_ANY /* a receive whose message is not held is handed over, too */
+#ifndef PAIR_ANY /* a receive whose message is not held is handed over too */
 #define PAIR_ANY 0
 #endif
-#ifndef PROBE_PROMISED /* a probe sees what a receive has found and the device has not matched */
+#ifndef PROBE_PROMISED /* a probe sees a message that a receive has found but not got */
 #define PROBE_PROMISED 0
 #endif
 #ifndef SWEEP_EARLY /* a lost device's receives get their messages before its queue is empty */
@@ -83,10 +83,11 @@
 #define NONE MESSAGES
 #define CAPACITY (2 * RECEIVES + 2 * MESSAGES + 1)
 
-/* A message: not here yet, between the two contexts, unexpected, promised to a receive that is
- * paired, with its receive; taken by a probe. */
+/* A message: not sent yet; between the two contexts; unexpected; promised to a paired receive;
+ * matched; taken by a probe. */
 mtype:message = { coming, passed, kept, promised, given, probed };
-/* A receive: ... in software only, in the device, about to be cancelled, paired. */
+/* A receive: not posted; in software only; in the device; a cancel has begun; paired; ended;
+ * cancelled. */
 mtype:receive = { unposted, waiting, handed, revoked, paired, ended, cancelled };
 mtype:command = { add, drop, revoke, hold, unhold, sync };
 mtype:completion = { match, unexpected, held_match, revoke_done, unhold_done };
@@ -97,13 +98,14 @@ bit tag[MESSAGES];
 mtype:receive shadow[RECEIVES] = unposted;
 byte want[RECEIVES];
 byte pair[RECEIVES];  /* message + 1 */
-bit is_held[MESSAGES]; /* software has given it to hold, and not taken it back */
+bit is_held[MESSAGES]; /* software has given it to the device, and not taken it back */
 byte handled, told, closed, swept;
-byte in_hand;          /* HOLD_FIRST: given to hold, and not compared yet, + 1 */
-byte may_go, are_kept, are_late; /* receives; messages: kept, and not held. One bit for each */
+byte in_hand;          /* HOLD_FIRST: held, but not compared yet, + 1 */
+byte may_go, are_kept, are_late; /* sets: receives that may be handed over; kept messages; messages
+                                  * that are not held */
 
 byte entry[RECEIVES], entries, armed;
-byte held[MESSAGES], helds; /* what the device holds, the oldest first */
+byte held[MESSAGES], helds; /* the held messages, oldest first */
 byte found, reported;
 byte got[RECEIVES];
 
@@ -125,7 +127,7 @@ inline step_ends() {
 #define accepts(r, m) (want[r] == ANY || want[r] == tag[m])
 #define overlap(a, b) (want[a] == ANY || want[b] == ANY || want[a] == want[b])
 
-/* Receive r gets message m. */
+/* Gives message m to receive r. */
 inline give(m, r) {
     must(at[m] != given && at[m] != probed, "a message is matched once (M1)");
     must(got[r] == 0, "a receive is matched once (M2)");
@@ -166,7 +168,7 @@ inline remove_held(k) {
     held[helds] = 0
 }
 
-/* k: which of the held messages entry r accepts first, or helds. */
+/* k: the index of the first held message that entry r accepts, or helds. */
 inline find_held(r) {
     k = helds;
     for (i : 0 .. MESSAGES - 1) {
@@ -177,7 +179,7 @@ inline find_held(r) {
     }
 }
 
-/* Message m, which is held, meets r. */
+/* Matches the held message m with r. */
 inline meet_held(m, r) {
     must(pair[r] == m + 1, "a held message is matched with the receive that it is paired with (H1)");
     give(m, r);
@@ -313,7 +315,7 @@ inline give_to_hold(m) {
     is_held[m] = !closed
 }
 
-/* Message m, which is kept, is software's alone from now on. */
+/* Message m, which is kept, stays in software from now on. */
 inline take_back(m) {
     if
     :: is_held[m] && !NO_UNHOLD -> command(unhold, m)
@@ -322,7 +324,7 @@ inline take_back(m) {
     is_held[m] = 0
 }
 
-/* Compared with the whole shadow list. */
+/* Compares m with the whole shadow list. */
 inline compare(m) {
     k = 0;
     do
@@ -342,7 +344,7 @@ inline compare(m) {
     fi
 }
 
-/* holds: there is a number left for it. */
+/* holds: there is a free number for it. */
 inline handle(m, holds) {
     if
     :: HOLD_FIRST -> give_to_hold(m); in_hand = m + 1
@@ -374,7 +376,7 @@ inline poll(holds) {
     fi
 }
 
-/* stays: the receive is none that the device may have, or there is no space for it. */
+/* stays: the device must not have this receive, or there is no space for it. */
 inline post(stays) {
     k = 0;
     do
@@ -398,8 +400,8 @@ inline post(stays) {
     fi
 }
 
-/* After each step.  A receive may be handed over if no earlier one that is in software only
- * overlaps it. */
+/* After each step.  A receive may be handed over if it overlaps no earlier one that is in software
+ * only. */
 inline look() {
     may_go = 0;
     are_kept = 0;
@@ -436,7 +438,7 @@ inline cancel(r) {
     fi
 }
 
-/* The device does nothing any more, and all that it said has been heard. */
+/* The device has stopped, and all its completions were polled. */
 inline sweep() {
     swept = 1;
     for (r : 0 .. RECEIVES - 1) {
@@ -507,7 +509,7 @@ end:
         sweep();
         look()
        }
-    :: atomic { /* behind the loss messages come to software */
+    :: atomic { /* after the loss messages come to software */
         swept && arrived < MESSAGES ->
         if
         :: tag[arrived] = 0

@@ -11,38 +11,38 @@
  *   data, FIN =======================>    into the buffer of r
  *           <---------------- RETIRE(r)   to all others, when the word is seen taken
  *
- * A receive that several sources may match has a word in one of a few slots.  Slots are used
- * again, so the word has a generation, and it is part of what is compared: one operation
- * takes the lock and names the owner.  The network carries it out beside all messages, in no
- * order with them; those of one source in their order, or in none (NO_ORDER).  A source tries for
- * a pair that is *mutual first*, as in defer.pml; who loses forgets the receive, and the send
- * is where it was.
+ * A receive that several sources may match has a word in one of a few slots.  Slots are
+ * reused, so the word has a generation, which is part of the comparison: one operation
+ * takes the lock and names the owner.  The network carries it out without any order with
+ * messages; operations of one source are in order, or not (NO_ORDER).  A source tries to take
+ * a pair that is *mutual first*, as in defer.pml; a source that loses forgets the receive, and
+ * the send returns to its place.
  *
  * A receive from one source has no word: nobody else can take it.  Its source matches it at
- * once.  To cancel it that source is asked; the answer says whether it was in time.
+ * once.  To cancel it, the receiver asks that source; the answer says whether it was in time.
  *
- * A cancel of a receive that has a word is a compare-and-swap of the word, too, from open to
+ * The cancel of a receive with a word is a compare-and-swap of the word too, from open to
  * closed.  A slot is free when its word is closed, or its owner has been seen.
  *
  * Steps, each of them one atomic action here.  A source: posts a send; tries to take a word;
- * reads how that went; reads one message; begins to write data; dies.  The network: carries out one
- * operation on a word; lands a write.  The receiver: posts; sees that a word is taken; begins
- * a cancel; reads one answer; learns that a source died, having shut the way of its data.
+ * reads the result; reads one message; begins to write data; dies.  The network: carries out one
+ * operation on a word; completes a write.  The receiver: posts; sees that a word is taken; begins
+ * a cancel; reads one answer; learns that a source died, after it has shut the path of its data.
  *
- * That way is shut for data alone: an operation on a word that was under way may still be
- * carried out, and a dead source take a receive.  So the receiver looks at the owner of each
+ * Only the path of data is shut: an operation on a word that was in flight may still be
+ * carried out, and a dead source may take a receive.  So the receiver checks the owner of each
  * word that it sees taken.
  *
- * What must hold (`must` names it when it does not): V1, V2, ONE, NOLOSS, W1 and S1 as in
+ * Properties (`must` names the one that is violated): V1, V2, ONE, NOLOSS, W1 and S1 as in
  * defer.pml, and
  *
- *   G1  who takes a word takes the receive of its RTR
+ *   G1  a source that takes a word takes the receive of its RTR
  *   C1  a receive is not cancelled when it is bound, nor bound when it is cancelled
- *   F1  of a receive that fails because its owner died the receiver knows the owner
+ *   F1  if a receive fails because its owner died, the receiver knows the owner
  */
 
 /* Sizes. */
-#ifndef SENDS /* of source A */
+#ifndef SENDS /* sends of source A */
 #define SENDS 2
 #endif
 #ifndef SENDS_B /* sends of source B */
@@ -51,18 +51,18 @@
 #ifndef RECEIVES
 #define RECEIVES 3
 #endif
-#ifndef SLOTS /* words, 3 at most */
+#ifndef SLOTS /* words, at most 3 */
 #define SLOTS 2
 #endif
 #ifndef TAGS /* 2: tags A and B; 1: only A */
 #define TAGS 2
 #endif
 
-/* What takes part. */
-#ifndef DIRECTED /* receives from A alone, besides those from any source */
+/* Optional parts. */
+#ifndef DIRECTED /* receives from A alone, in addition to receives from any source */
 #define DIRECTED 0
 #endif
-#ifndef CANCELS /* how many receives the user may cancel */
+#ifndef CANCELS /* number of receives that the user may cancel */
 #define CANCELS 0
 #endif
 #ifndef DEATHS /* one of the sources may die */
@@ -71,18 +71,18 @@
 #ifndef ONE_TRY /* a source tries for one receive at a time */
 #define ONE_TRY 0
 #endif
-#ifndef TRIED_GONE /* a receive that is tried for does not count for the next try */
+#ifndef TRIED_GONE /* a receive that a source tries to take does not count for the next try */
 #define TRIED_GONE 0
 #endif
-#ifndef NO_ORDER /* the network keeps no order of the operations on words */
+#ifndef NO_ORDER /* the network does not order operations on words */
 #define NO_ORDER 0
 #endif
-#ifndef DATA /* data is moved in steps of its own */
+#ifndef DATA /* data moves in separate steps */
 #define DATA DEATHS
 #endif
 
-/* What is done wrong. */
-#ifndef NO_GENERATION /* the word has none */
+/* Mistakes. */
+#ifndef NO_GENERATION /* the word has no generation */
 #define NO_GENERATION 0
 #endif
 #ifndef ANY_RTR /* a source tries for any receive that accepts the send */
@@ -91,37 +91,37 @@
 #ifndef ANY_SEND /* a source matches any send that the receive accepts */
 #define ANY_SEND 0
 #endif
-#ifndef CLAIMED_ABSENT /* what is being taken does not count for the next try */
+#ifndef CLAIMED_ABSENT /* a receive that is being taken does not count for the next try */
 #define CLAIMED_ABSENT 0
 #endif
 #ifndef FORGET_RTR /* an RTR that no send fits is not kept */
 #define FORGET_RTR 0
 #endif
-#ifndef LOSER_LAST /* a send that lost goes behind the others */
+#ifndef LOSER_LAST /* a send that lost is ordered after the others */
 #define LOSER_LAST 0
 #endif
-#ifndef LOSER_FAILS /* a send that lost is cancelled, and not only its match */
+#ifndef LOSER_FAILS /* a send that lost is cancelled, instead of only its match */
 #define LOSER_FAILS 0
 #endif
-#ifndef ONE_SOURCE /* a receive from any source is advertised to one */
+#ifndef ONE_SOURCE /* a receive from any source is advertised to only one */
 #define ONE_SOURCE 0
 #endif
-#ifndef NO_RETIRE /* no RETIRE for a taken receive goes to the others */
+#ifndef NO_RETIRE /* no RETIRE for a taken receive is sent to the others */
 #define NO_RETIRE 0
 #endif
-#ifndef PLAIN_CANCEL /* a cancel looks at the word, and closes it in a second step */
+#ifndef PLAIN_CANCEL /* a cancel reads the word, and closes it in a second step */
 #define PLAIN_CANCEL 0
 #endif
 #ifndef CANCEL_UNANSWERED /* a cancel of a receive from one source does not wait */
 #define CANCEL_UNANSWERED 0
 #endif
-#ifndef TWO_STEPS /* the lock is taken first, and the owner written then */
+#ifndef TWO_STEPS /* the lock is taken in one step, and the owner written in a second */
 #define TWO_STEPS 0
 #endif
-#ifndef SHUT_LATE /* receives fail before the way of the data is shut */
+#ifndef SHUT_LATE /* receives fail before the path of the data is shut */
 #define SHUT_LATE 0
 #endif
-#ifndef OWNER_UNSEEN /* the owner of a taken word is not compared with the dead */
+#ifndef OWNER_UNSEEN /* the owner of a taken word is not checked against dead sources */
 #define OWNER_UNSEEN 0
 #endif
 
@@ -133,12 +133,12 @@
 
 /* ---- state ----------------------------------------------------------------------- */
 
-/* A send: deferred; a compare-and-swap is under way; matched; its data is being written; there;
+/* A send: deferred; a compare-and-swap is in flight; matched; its data is being written; complete;
  * given up. */
 mtype:send = { future, deferred, locking, may_write, being_written, done, given_up };
 
-/* A receive; `asked` is one whose source was asked to let it be cancelled; `halted` one
- * about to be cancelled, in two steps. */
+/* A receive; cancel_asked: its source was asked to let it be cancelled; cancel_begun: a cancel in
+ * two steps has begun. */
 mtype:receive = { absent, open, cancel_asked, cancel_begun, filling, received, cancelled, failed };
 mtype:lockword = { closed, unlocked, taken };
 mtype:down = { rtr, retire, ask };
@@ -152,14 +152,14 @@ chan answers[2] = [RECEIVES] of { byte, bit };             /* receive, was it in
 byte sent[2];
 mtype:send send_state[ALL] = future;
 bit tag[ALL];
-byte target[ALL];             /* the receive that is tried for, or written, + 1 */
+byte target[ALL]; /* the receive that it tries to take, or whose buffer is written, + 1 */
 bit demoted[ALL];           /* LOSER_LAST */
-byte advertised[2];              /* receives advertised and not retired, one bit for each */
-byte slot_of[2 * RECEIVES], advertised_generation[2 * RECEIVES]; /* of source and receive */
-byte pair_s[2], pair_r[2]; /* what may be matched, or NONE */
-byte ready[2];             /* sends that may write, one bit for each */
-byte in_flight;            /* sends that are being written */
-byte half_locked;                 /* TWO_STEPS: a send that has locked, and has not written, + 1 */
+byte advertised[2];              /* set of receives advertised and not retired */
+byte slot_of[2 * RECEIVES], advertised_generation[2 * RECEIVES]; /* by source and receive */
+byte pair_s[2], pair_r[2]; /* the pair that may be matched, or NONE */
+byte ready[2];             /* set of sends that may write */
+byte in_flight;            /* set of sends that are being written */
+byte half_locked; /* TWO_STEPS: a send that has locked, but not written the owner, + 1 */
 
 /* receiver */
 byte posted;
@@ -169,7 +169,7 @@ byte want_source[RECEIVES];
 byte cancels;
 bit known_dead[2];
 
-/* the words; who has one is known to the receiver alone */
+/* the words; only the receiver knows which receive has one */
 mtype:lockword lockword[SLOTS] = closed;
 byte owner[SLOTS], generation[SLOTS];
 byte word_receive[SLOTS];        /* receive + 1 */
@@ -179,7 +179,7 @@ byte free = 0;             /* a slot, or SLOTS */
 bit dead[2];
 bit deaths;
 
-/* what is true, whoever knows it */
+/* the true state, not known to any process */
 byte got[RECEIVES];        /* send + 1 */
 byte bound[ALL];           /* receive + 1 */
 bit released[RECEIVES];    /* its source has let it be cancelled */
@@ -211,10 +211,10 @@ inline step_ends() {
     (receive[r] == open || (receive[r] == cancel_asked && !released[r]) || receive[r] == cancel_begun)
 #define place(i, r) ((i) * RECEIVES + (r))
 
-/* Is send a, of the same source, before send b? */
+/* Is send a before send b, of the same source? */
 #define before(a, b) (demoted[a] == demoted[b] -> (a) < (b) : !demoted[a])
 
-/* Send s and receive r are bound: here everything is checked that MPI demands of that. */
+/* Binds send s and receive r, and checks all MPI rules for a match. */
 inline bind(s, r) {
     printf("@ bind %d %d\n", s, r);
     must(got[r] == 0 && bound[s] == 0, "a send and a receive are bound once (ONE)");
@@ -261,7 +261,7 @@ inline matched(s) {
     fi
 }
 
-/* x: the first send of source i that is deferred, or tried with, and accepted by receive r. */
+/* x: the first send of source i that is deferred, or being tried, and that receive r accepts. */
 inline find_first(i, r) {
     x = NONE;
     for (k : FIRST(i) .. LAST(i)) {
@@ -274,7 +274,7 @@ inline find_first(i, r) {
     }
 }
 
-/* Is x a deferred send, and r the first receive that accepts it?  Into ok. */
+/* ok: x is a deferred send, and r the first receive that accepts it. */
 inline is_mutual(i, r) {
     ok = (x != NONE);
     if
@@ -288,7 +288,8 @@ inline is_mutual(i, r) {
     fi
 }
 
-/* After each step of source i: what it may do next.  n: the receives that it tries for. */
+/* After each step of source i: computes its next possible steps.  n: the receives that it tries to
+ * take. */
 inline update_choices(i) {
     pair_s[i] = NONE;
     pair_r[i] = NONE;
@@ -361,7 +362,7 @@ inline read_rtr(i, r, slot, gen) {
     advertised_generation[place(i, r)] = gen
 }
 
-/* A receive that is tried for stays: how that went is read. */
+/* A receive that the source tries to take stays: the result will be read. */
 inline read_retire(i, r) {
     printf("@ got_retire %d %d\n", i, r);
     ok = 1;
@@ -401,7 +402,7 @@ end:
         if
         :: tag[FIRST(i) + sent[i]] = 0
         :: TAGS > 1 && sent[i] + i > 0 -> tag[FIRST(i) + sent[i]] = 1
-        fi; /* that the first send of A has tag A loses nothing */
+        fi; /* the first send of A may have tag A without loss of generality */
         d_step { post_send(i) }
        }
     :: d_step { !dead[i] && pair_s[i] != NONE -> match_pair(i) }
@@ -426,7 +427,7 @@ end:
 
 /* ---- network --------------------------------------------------------------------- */
 
-/* The word of slot m has what the RTR said: it is the source's now. */
+/* The word of slot m equals the value in the RTR: the source takes it. */
 inline lock(i, s, m) {
     lockword[m] = taken;
     owner[m] = (TWO_STEPS -> UNNAMED : i);
@@ -449,7 +450,7 @@ inline compare_and_swap(i) {
     step_ends()
 }
 
-/* TWO_STEPS: the second one, by the source. */
+/* TWO_STEPS: the second step of the source. */
 inline write_owner() {
     s = half_locked - 1;
     half_locked = 0;
@@ -460,7 +461,7 @@ inline write_owner() {
     step_ends()
 }
 
-/* NO_ORDER: another one is next. */
+/* NO_ORDER: another operation is next. */
 inline reorder(i) {
     cswaps[i]?s, m, g;
     cswaps[i]!s, m, g;
@@ -502,7 +503,7 @@ inline find_free_slot() {
     step_ends()
 }
 
-/* The receive whose number is `posted`; what it wants is chosen. */
+/* Posts the receive with the number `posted`; its envelope is chosen. */
 inline post_receive() {
     r = posted;
     posted++;
@@ -529,7 +530,7 @@ inline post_receive() {
     find_free_slot()
 }
 
-/* Receive r is not open any more: RETIRE to all sources that got its RTR, but source i. */
+/* Receive r is no longer open: RETIRE to all sources that got its RTR, except source i. */
 inline retire_all(r, i) {
     for (q : 0 .. 1) {
         if
@@ -620,7 +621,7 @@ inline read_answer(i) {
     step_ends()
 }
 
-/* Receive r, bound to a send of source i or naming it, will get nothing from it. */
+/* Fails receive r, if it is bound to a send of source i or names it. */
 inline fail_for(r, i) {
     if
     :: (receive[r] == open || receive[r] == cancel_asked) && want_source[r] == i -> fail(r)

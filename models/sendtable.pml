@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sendtable.pml - a receiver pulls messages out of its sender's table, beside everything else.
+ * sendtable.pml - a receiver pulls messages out of its sender's table, in parallel with the
+ * messages of defer.pml.
  *
  *   sender                    table                       receiver
  *
- *   shut: learns what is      version: generation,        reads the version,
- *         pulled, makes it             busy, pulled               then the entries,
- *         busy                epoch                              then exchanges the version
- *   acts: posts, reads,       the first deferred                 that it read for itself
+ *   shut: learns which sends  version: generation,        reads the version,
+ *         were pulled, makes           busy, pulled               then the entries,
+ *         it busy             epoch                              then exchanges the version
+ *   acts: posts, reads,       the first deferred                 that it read for the same
  *         claims, emits       sends; which of                    with one more bit
  *   publishes it again, with  them are claimed
  *         a new generation
  *
- * What else happens between the two, envelopes in a window, DEFER, RTR, CLAIM, GRANT, RETIRE and
- * CREDIT, is that of defer.pml, with one sender.  There a claim is decided by messages
+ * Everything else between the two, envelopes in a window, DEFER, RTR, CLAIM, GRANT, RETIRE and
+ * CREDIT, is as in defer.pml, with one sender.  There a claim is decided by messages
  * that keep their order; here the two sides change the same words at any time.
  *
  * Steps, each of them one atomic action.  The sender: shuts the table; then does one thing and
  * publishes it again.  The receiver: posts; reads the version; reads the entries and decides;
  * exchanges, or gives up and advertises; reads one message; cancels.
  *
- * What must hold (`must` names it when it does not), when send s and receive r are bound:
+ * Properties (`must` names the one that is violated), when send s and receive r are bound:
  *
  *   V1   no earlier unmatched send is accepted by r
  *   V2   no earlier open receive accepts s
@@ -29,9 +30,9 @@
  * and when nothing moves any more:
  *
  *   NOLOSS  no unmatched send and open receive fit each other
- *   S1      claims are answered, and the sender knows all that was pulled
+ *   S1      claims are answered, and the sender knows all sends that were pulled
  *
- * Not here: several senders, probes, payloads, death.
+ * Omitted: several senders, probes, payloads, death.
  */
 
 /* Sizes. */
@@ -47,36 +48,36 @@
 #ifndef ENTRIES /* of the table */
 #define ENTRIES 2
 #endif
-#ifndef CANCELS /* how many receives the user may cancel */
+#ifndef CANCELS /* number of receives that the user may cancel */
 #define CANCELS 0
 #endif
 
-/* What is done wrong. */
-#ifndef NO_SHUT /* the sender acts on what it knew, and looks only then what was pulled */
+/* Mistakes. */
+#ifndef NO_SHUT /* the sender acts on its old knowledge, and only then checks for pulled sends */
 #define NO_SHUT 0
 #endif
-#ifndef NO_VERSION /* the receiver sets its bit, whatever the version is */
+#ifndef NO_VERSION /* the receiver sets its bit with any version */
 #define NO_VERSION 0
 #endif
-#ifndef SAME_GENERATION /* a table that is published again has its old generation */
+#ifndef SAME_GENERATION /* a table that is published again keeps its generation */
 #define SAME_GENERATION 0
 #endif
-#ifndef NO_BUSY /* the receiver does not look whether the table is busy */
+#ifndef NO_BUSY /* the receiver does not check whether the table is busy */
 #define NO_BUSY 0
 #endif
-#ifndef ANY_EPOCH /* ... nor in which epoch it is */
+#ifndef ANY_EPOCH /* the receiver does not check the epoch */
 #define ANY_EPOCH 0
 #endif
-#ifndef ANY_ENTRY /* the receiver pulls any entry that suits, not the first */
+#ifndef ANY_ENTRY /* the receiver pulls any entry that fits, not the first */
 #define ANY_ENTRY 0
 #endif
-#ifndef NO_MARKS /* it does not see what is claimed */
+#ifndef NO_MARKS /* the receiver does not see claimed marks */
 #define NO_MARKS 0
 #endif
-#ifndef PAST_MARKS /* the receiver pulls what stands behind a claimed message that suits */
+#ifndef PAST_MARKS /* the receiver pulls an entry after a claimed message that fits */
 #define PAST_MARKS 0
 #endif
-#ifndef ANY_RECEIVE /* it does not look at earlier receives */
+#ifndef ANY_RECEIVE /* the receiver does not check earlier receives */
 #define ANY_RECEIVE 0
 #endif
 #ifndef NO_RTR /* a receive that has pulled nothing is not advertised */
@@ -103,14 +104,14 @@ mtype:send send_state[SENDS] = future;
 bit tag[SENDS];
 bit is_deferring, has_claim, is_shut;
 byte epoch, credits = WINDOW;
-byte advertised;    /* receives, one bit for each */
+byte advertised;    /* set of receives */
 byte claimed_receive; /* the receive that is claimed */
 byte pair_s = NONE, pair_r = NONE;
 
 /* the table */
 byte generation;
 bit busy = 1;
-byte pulled_bits; /* pulled sends, one bit for each */
+byte pulled_bits; /* set of pulled sends */
 byte published, claimed_marks, table_epoch;
 
 /* receiver */
@@ -121,7 +122,7 @@ byte unexpected, defer_epoch, granted, cancels;
 byte seen_generation, seen_bits, stage, choice = NONE; /* of the receive posted last */
 bit seen_busy;
 
-/* what is true, whoever knows it */
+/* the true state, not known to any process */
 byte got[RECEIVES], bound[SENDS];
 
 /* Used within one step only. */
@@ -161,8 +162,8 @@ inline bind(s, r) {
 
 /* ---- sender ---------------------------------------------------------------------- */
 
-/* What may be claimed: the send is the first that the receive accepts, the receive the first
- * that accepts the send; what is claimed counts. */
+/* The pair that may be claimed: the send is the first that the receive accepts, the receive the
+ * first that accepts the send; claimed ones count. */
 inline find_pair() {
     pair_s = NONE; pair_r = NONE;
     for (r : 0 .. RECEIVES - 1) {
@@ -227,7 +228,7 @@ inline publish() {
 
 inline emit(s) { printf("@ emit %d\n", s); send_state[s] = emitted; credits = credits - 1; up[0]!env, s, 0 }
 
-/* Emits as far as the credits go, and defers what is left. */
+/* Emits while there is credit, and defers the rest. */
 inline emit_or_defer() {
     advertised = 0;
     is_deferring = 0;
@@ -359,7 +360,7 @@ inline post_receive() {
     fi
 }
 
-/* The entry that receive r may pull: choice, or NONE. */
+/* choice: the entry that receive r may pull, or NONE. */
 inline find_entry(r) {
     choice = NONE;
     ok = ANY_EPOCH || table_epoch == defer_epoch;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * testing.c - testing.h says it all.
+ * testing.c - see testing.h.
  */
 #include "testing/testing.h"
 
@@ -42,7 +42,7 @@ static const char *const auto_word[] = {"auto", NULL};
 
 #define TUNING_AT(field) offsetof(struct tuning, field)
 
-/* What users do not set (core/tuning.h), so that tests can. */
+/* Parameters that users do not set (core/tuning.h), so that tests can. */
 static const struct param tuning[] = {
     {"ADVERT", PARAM_CHOICE, PARAM_TEST, NULL, "rndv", 0, 0, when_names,
      "announce a receive that waits for one sender alone, so that this one writes there: as "

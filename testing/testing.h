@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * testing.h - what a program has that links testing/ besides the library.
+ * testing.h - additions to the library in a program that also links testing/.
  *
  *   MBX_TRANSPORT=loop, sim, count
  *                             transports of one process (loop/, sim/; count/: the smallest one)
- *   MBX_FAULT_PERCENT, _SEED  a transport around the one that was chosen, which makes what is
- *                             rare daily (fault/)
+ *   MBX_FAULT_PERCENT, _SEED  a transport around the chosen one, which makes rare events
+ *                             frequent (fault/)
  *   MBX_FAULT_DIE             the process dies at a place with that name (fault/failpoints.h)
- *   MBX_FAULT_HOST            processes take each other for those of other machines
- *   MBX_ADVERT, ...             what users do not set (core/tuning.h)
+ *   MBX_FAULT_HOST            processes treat each other as processes of other machines
+ *   MBX_ADVERT, ...             parameters that users do not set (core/tuning.h)
  *
  * The library knows none of this; testing.c registers it (transport_extension, tuning_extension,
  * failpoint_hook) before main().
@@ -18,10 +18,10 @@
 
 #include "transport/transport.h"
 
-/* What lies in transport_settings.extension. */
+/* The content of transport_settings.extension. */
 struct testing_settings {
-    uint64_t loop_depth;    /* packets that a link of loop holds; 0: default */
-    uint64_t fault_percent; /* how often send, deliver, read are disturbed */
+    uint64_t loop_depth;    /* packets that a link of loop can hold; 0: default */
+    uint64_t fault_percent; /* frequency of disturbed send, deliver, read */
     uint64_t fault_seed;
     char fault_die[PARAM_STRING_MAX]; /* where to die; "": nowhere */
 };

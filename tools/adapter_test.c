@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * adapter_test.c - `mbx adapter-test`: does this adapter match tags as Matchbox expects?
+ * adapter_test.c - `mbx adapter-test`: checks that an adapter matches tags as Matchbox expects.
  *
- * The cases are the conformance suite of devices (testing/device), in a program of its own
- * beside this one, once for each length of the list; it says how it went in the Test Anything
+ * The cases are the conformance suite of devices (testing/device), in a separate program next to
+ * this one, which runs once for each length of the list.  It reports in the Test Anything
  * Protocol, which is read here.
  */
 #include <getopt.h>
@@ -20,7 +20,7 @@
 #include "tools/common/tool.h"
 
 #define PROGRAM       "mbx-adapter-test"
-#define NOTHING       3 /* exit status, of PROGRAM too: there is nothing to test */
+#define NOTHING       3 /* exit status, also of PROGRAM: nothing to test */
 #define LINE_CAPACITY 512
 
 static const char usage[] =
@@ -59,7 +59,7 @@ struct asked {
     bool brief, verbose, json;
 };
 
-/* Of one adapter, or of one list. */
+/* The result for one adapter, or for one list. */
 struct result {
     uint32_t passed, failed, skipped;
 };
@@ -72,7 +72,8 @@ struct found {
 
 /* ---- the program ---- */
 
-/* Beside this one, in the build tree or installed; mem_free().  NULL: it is not there. */
+/* The path of PROGRAM, next to this program in the build tree or installed; mem_free().  NULL
+ * if it does not exist. */
 static char *find_program(void)
 {
     static const char *const places[] = {"../tests/verbs", MBX_PROVIDER_PLACE};
@@ -103,7 +104,7 @@ static char *find_program(void)
     return NULL;
 }
 
-/* Its standard output; NULL: it could not be started. */
+/* Starts PROGRAM and returns its standard output; NULL if it could not be started. */
 static FILE *start(const char *program, const struct asked *asked, uint32_t list, bool is_long,
                    pid_t *pid)
 {
@@ -160,8 +161,8 @@ static void print_case(const struct asked *asked, uint32_t list, const char *wha
     }
 }
 
-/* One line about a case that has ended: "ok 3 - NAME", "not ok 4 - NAME WHY", and with # SKIP in
- * front of the name.  why: said before, of one that is skipped. */
+/* Reads the result line of a case: "ok 3 - NAME", "not ok 4 - NAME WHY", or with # SKIP in
+ * front of the name.  why: the reason that an earlier line gave for a skip. */
 static void read_case(const struct asked *asked, uint32_t list, char *line, const char *why,
                       struct result *result)
 {
@@ -196,7 +197,7 @@ static void read_found(const char *line, struct found *found)
         found->has_rendezvous = strcmp(word, "yes") == 0;
 }
 
-/* All that the program says.  Its exit status. */
+/* Reads the whole output of PROGRAM.  Returns its exit status. */
 static int read_run(const struct asked *asked, const char *program, uint32_t list, bool is_long,
                     struct found *found, struct result *result)
 {
@@ -221,7 +222,8 @@ static int read_run(const struct asked *asked, const char *program, uint32_t lis
             snprintf(why, sizeof why, "%s", skipped + strlen(": skipped, "));
         } else if (line[0] == '#' && strncmp(line, "# not ok", 8) != 0 &&
                    strncmp(line, "# ok", 4) != 0) {
-            fprintf(stderr, "%s\n", line + 1); /* why a case has failed: above its line */
+            fprintf(stderr, "%s\n", line + 1); /* the reason of a failure, which precedes the
+                                                * line of the case */
         } else {
             read_found(line, found);
         }
@@ -248,7 +250,7 @@ static void begin(const struct asked *asked, const struct found *found)
     json_begin("lists", '[');
 }
 
-/* A list of this length, or the longest that there is. */
+/* Runs the cases with a list of this length, or of the longest that the adapter has. */
 static int run_list(const struct asked *asked, const char *program, uint32_t list, bool is_long,
                     struct result *all)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * complete.c - the same table for three shells.
+ * complete.c - one table, printed for three shells.
  *
  *   bash   a function that offers words by the command in front
  *   zsh    the same function, through zsh's emulation of bash's completion
@@ -76,7 +76,7 @@ static void print_zsh(const struct table *t)
     puts("    compadd -- $found || _files\n}\n_mbx_words \"$@\"");
 }
 
-/* In single quotes, which end nowhere within. */
+/* Prints text in single quotes, and escapes quotes in it. */
 static void print_fish_text(const char *text)
 {
     putchar('\'');

@@ -8,7 +8,7 @@
 
 #include "tools/common/tool.h"
 
-/* argv[1] is the shell.  others: names and texts of commands that are no tools. */
+/* argv[1] is the shell.  others: names and texts of commands that are not tools. */
 int complete(int argc, char **argv, const struct tool *const *tools, size_t tool_count,
              const char *const (*others)[2], size_t other_count);
 

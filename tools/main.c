@@ -26,7 +26,7 @@ static const struct {
               {"Measure and test:", &tool_perf},
               {"About Matchbox:", &tool_info}};
 
-/* What is no tool of its own, and what it prints. */
+/* Commands that are not tools, and their help. */
 static const char *const others[][2] = {
     {"help", "this text, or that of a command: mbx help run"},
     {"version", "the version of the library, and how it was built"},
@@ -100,7 +100,7 @@ static int help_of_other(size_t i, const char *rest)
     return TOOL_DONE;
 }
 
-/* words: what stands behind "help", up to NULL. */
+/* words: the words after "help", up to NULL. */
 static int help(char **words)
 {
     char option[] = "--help", name[16],
@@ -155,8 +155,8 @@ static int run(int argc, char **argv)
     return tool != NULL ? tool->run(tool, argc - 1, argv + 1) : unknown_command(argv[1]);
 }
 
-/* Whoever closed them did not mean that the next file we open takes their place: a
- * rank would read the job's board as its standard input. */
+/* Opens closed standard files: otherwise the next file that we open would take their place, and
+ * a rank would read the job's board as its standard input. */
 static void open_standard_files(void)
 {
     int fd;
@@ -180,6 +180,6 @@ int main(int argc, char **argv)
     tool_title.start = argv[0];
     tool_title.end = argv[argc - 1] + strlen(argv[argc - 1]);
     status = run(argc, argv);
-    /* a command that printed into a full disk has not done what it was asked for */
+    /* a command that printed to a full disk has failed */
     return tool_flush(argv[1]) != TOOL_DONE && status == TOOL_DONE ? TOOL_FAILED : status;
 }

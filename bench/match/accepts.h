@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* accepts.h - would such a receive take such a message?  For the engines written here. */
+/* accepts.h - does a receive accept a message?  For the engines written here. */
 #ifndef BENCH_MATCH_ACCEPTS_H
 #define BENCH_MATCH_ACCEPTS_H
 

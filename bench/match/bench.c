@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench.c - one case, all engines in turns.
+ * bench.c - measures one case with all engines in turns.
  */
 #include "bench.h"
 
@@ -12,13 +12,13 @@
 #include "base/base.h"
 #include "base/clock.h"
 
-/* How much longer than its budget a case may take before it counts as too slow. */
+/* A case may take this many times its budget before it counts as too slow. */
 #define PATIENCE 4
 
 const uint32_t bench_depths[] = {1,    2,    4,     8,     16,     64,      256,
                                  1024, 4096, 16384, 65536, 262144, 1048576, 0};
 
-/* The short form has every fourth of them. */
+/* The short form uses every fourth depth. */
 bool bench_has_depth(const struct bench *b, uint32_t depth)
 {
     if (depth > b->settings.depth_max)
@@ -71,7 +71,7 @@ uint64_t bench_elapsed(uint64_t from, uint64_t until)
     return until - from > clock_ns ? until - from - clock_ns : 0;
 }
 
-/* A line is wanted if it has all words of the filter. */
+/* True if the line has all words of the filter. */
 bool bench_wants(const struct bench *b, const char *bench, const char *keys)
 {
     char line[BENCH_KEYS_MAX + 64], words[512], *word, *rest;
@@ -103,7 +103,7 @@ static bool can_do(const struct bench *b, const struct bench_case *c, unsigned i
            (ops->post_many != NULL || !c->needs_many);
 }
 
-/* The least that c needs: fills and one budget for each engine. */
+/* Counts the minimum time of c: fills and one budget for each engine. */
 static void count_case(struct bench *b, const struct bench_case *c)
 {
     b->cases++;
@@ -135,7 +135,7 @@ static void drop(struct subject *s)
     s->engine = s->other = NULL;
 }
 
-/* Nanoseconds of so many rounds, or BENCH_TOO_SLOW: then the engine is gone. */
+/* Nanoseconds for `rounds` rounds, or BENCH_TOO_SLOW; the engine is then destroyed. */
 static uint64_t attempt(const struct bench_case *c, struct subject *s, uint64_t rounds)
 {
     uint64_t ns = c->measure(c, s, rounds);
@@ -150,7 +150,7 @@ static uint64_t attempt(const struct bench_case *c, struct subject *s, uint64_t 
     return ns;
 }
 
-/* Time of the least repeat: the better of two, as one may have been disturbed. */
+/* Time of the shortest repeat: the better of two, because one may have been disturbed. */
 static uint64_t least_ns(const struct bench_case *c, struct subject *s)
 {
     uint64_t ns = attempt(c, s, 1), again;
@@ -161,7 +161,7 @@ static uint64_t least_ns(const struct bench_case *c, struct subject *s)
     return again < ns ? again : ns;
 }
 
-/* Finds s->rounds, or drops an engine that is too slow. */
+/* Sets s->rounds, or drops an engine that is too slow. */
 static void find_rounds(const struct bench *b, const struct bench_case *c, struct subject *s)
 {
     uint64_t slice = b->settings.budget_ms * CLOCK_MS / repeats_of(b, c);
@@ -194,7 +194,7 @@ static void repeat(const struct bench_case *c, struct subject *s, unsigned n)
 {
     uint64_t ns;
 
-    if (c->rounds == 0 && s->rounds > 1) /* the caches are another engine's */
+    if (c->rounds == 0 && s->rounds > 1) /* another engine has filled the caches */
         attempt(c, s, s->rounds / 8 + 1);
     if (s->engine == NULL)
         return;

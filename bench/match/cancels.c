@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cancels.c - receives are taken back.
+ * cancels.c - cancelling receives.
  *
- * Question   does a cancel stay flat as the queue grows, for the latest receive and for
- *            any, exact and ANY_SOURCE?
- * Method     depth receives are posted; up to 16 are cancelled, which is measured, and
+ * Question   is the time of a cancel independent of the depth of the queue, for the latest
+ *            receive and for any, exact and ANY_SOURCE?
+ * Method     depth receives are posted.  Up to 16 are cancelled, which is measured, and
  *            posted again, which is not.  latest: the newest first, and posted again so
- *            that the order is what it was.
+ *            that the order is restored.
  */
 #include <stdio.h>
 
@@ -20,7 +20,7 @@
 struct cancels {
     struct bench_case c;
     struct population population;
-    struct plan plan, fill; /* of which=random */
+    struct plan plan, fill; /* for which=random */
 };
 
 static const struct cancels *cancels_of(const struct bench_case *c)
@@ -34,7 +34,7 @@ static bool fill(const struct bench_case *c, struct subject *s)
     return true;
 }
 
-/* The next receives to cancel.  The plan names none twice in a batch; latest has no plan. */
+/* The next receives to cancel.  The plan contains none twice in a batch; latest has no plan. */
 static void choose(const struct cancels *cancels, struct subject *s, uint32_t *chosen)
 {
     for (uint32_t i = 0; i < cancels->c.per_round; i++) {

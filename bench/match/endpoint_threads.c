@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Question   what does the lock of an endpoint cost one thread, and do two threads, each on
- *            its own context id, slow each other: through two endpoints, and through one?
+ *            its own context id, slow each other down: through two endpoints, and through one?
  * Method     the measured thread does rounds of {post, send to itself, wait for the receive,
  *            wait for the send}, 8 bytes over shared memory.  On another core, if there is
- *            one, at the same time: nothing (workers=1), or a second thread that does the
- *            same (workers=2), on another endpoint (endpoints=2) or on this one
+ *            one, at the same time: nothing (workers=1), or a second thread with the same
+ *            work (workers=2), on another endpoint (endpoints=2) or on this one
  *            (endpoints=1).  The cases take turns, repeat by repeat.
  *            wall_ns and cpu_ns are the medians of a round of the measured thread, by the
- *            clock and in processor time: others on the machine lengthen the first, and so
- *            does the other worker while it has the lock and we sleep.  The ratios are to
+ *            clock and in processor time.  Other load on the machine increases the first, and
+ *            so does the other worker while it has the lock and we sleep.  The ratios are to
  *            the first case: one thread, no lock.
  *
  *   bench=endpoint_threads threads=many endpoints=1 workers=1 wall_ns=230.1 cpu_ns=229.8
@@ -45,7 +45,7 @@ struct worker {
     uint32_t self, context_id;
 };
 
-/* Of the one beside. */
+/* The state of the other worker. */
 static _Atomic bool is_running, is_over;
 
 static void require(int result, const char *what)
@@ -56,7 +56,7 @@ static void require(int result, const char *what)
     exit(1);
 }
 
-/* To the nth processor that we may use, if there are so many. */
+/* Binds the thread to the nth processor that we may use, if there are so many. */
 static void pin(int nth)
 {
     cpu_set_t may, one;
@@ -68,7 +68,7 @@ static void pin(int nth)
             continue;
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
-        (void)pthread_setaffinity_np(pthread_self(), sizeof one, &one); /* only a wish */
+        (void)pthread_setaffinity_np(pthread_self(), sizeof one, &one); /* may fail */
         return;
     }
 }
@@ -119,7 +119,7 @@ static void *work_beside(void *arg)
     return NULL;
 }
 
-/* Nanoseconds of a round. */
+/* Nanoseconds per round. */
 struct measured {
     double wall, cpu;
 };
@@ -136,7 +136,7 @@ static struct measured measure_beside(struct worker *first, struct worker *besid
         require(-pthread_create(&thread, NULL, work_beside, beside), "a second thread");
     while (beside != NULL && !atomic_load(&is_running))
         sched_yield();
-    work(first, rounds / 4); /* the caches */
+    work(first, rounds / 4); /* fills the caches */
     m = (struct measured){now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_THREAD_CPUTIME_ID)};
     work(first, rounds);
     m.cpu = (now_ns(CLOCK_THREAD_CPUTIME_ID) - m.cpu) / (double)rounds;

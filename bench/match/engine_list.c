@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * engine_list.c - two doubly linked lists in age order and nothing else: no sequence
- * numbers, no counters.  The first that fits is the oldest that fits.
- *
+ * numbers, no counters.  The first entry that matches is the oldest.
  * Invariant: a queued entry is linked; an entry that is not queued has next == NULL.
  */
 #include "accepts.h"

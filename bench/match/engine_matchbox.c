@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * engine_matchbox.c - the engine of match.h, as an embedder would use it: entries are
- * ours, and numbers are places in two arrays.
+ * in our memory, and numbers are indices into two arrays.
  */
 #include <string.h>
 

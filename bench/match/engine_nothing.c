@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_nothing.c - no engine: a message's tag says which receive it would meet, and
- * posts only write their entry.  What a benchmark costs over this one is the
- * measurement itself.
+ * engine_nothing.c - no engine: a message's tag contains the receive that it would match, and
+ * posts only write their entry.  Its time is the cost of the measurement itself; the
+ * rest of a benchmark's time is the engine's.
  */
 #include "base/base.h"
 #include "base/mem.h"

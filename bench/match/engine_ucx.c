@@ -6,9 +6,9 @@
  *   data  the number of the message, 4 bytes
  *
  * A send over `self` runs the receiver's half before it returns, so the callback of a
- * receive that it met has run by then; where UCX leaves that for later, progress is
- * made until it has.  The requests of receives are the caller's memory, messages that
- * wait are copied into UCX's own.  So this engine does more than the others: it also
+ * matched receive has run by then; if UCX delays it, this engine makes progress
+ * until it has.  The requests of receives are in the caller's memory, unexpected
+ * messages are copied into UCX's own.  So this engine does more than the others: it also
  * moves the data and completes a request.
  */
 #include <stdio.h>
@@ -27,11 +27,11 @@ struct ucx {
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_ep_h self;
-    size_t request_size;     /* rounded up to lines */
-    unsigned char *requests; /* of the receives, and one behind for claims */
+    size_t request_size;     /* rounded up to cache lines */
+    unsigned char *requests; /* for the receives, and one more for claims */
     uint32_t *landed;        /* data of each receive: the number of its message */
     bool *is_queued;
-    uint64_t *tags; /* of the messages */
+    uint64_t *tags; /* by message */
     uint32_t recvs;
     unsigned source_bits, tag_bits;
     uint32_t met; /* set by the callback */
@@ -60,7 +60,7 @@ static inline uint64_t tag_of(const struct ucx *e, const struct mbx_match_envelo
            shifted(source, e->tag_bits) | (envelope->tag & low_bits(e->tag_bits));
 }
 
-/* 1 = compared, as UCX has it. */
+/* 1: compared, as in UCX. */
 static inline uint64_t mask_of(const struct ucx *e, const struct mbx_match_envelope *wanted,
                                uint64_t ignore)
 {
@@ -86,7 +86,7 @@ static int start_context(struct ucx *e)
     ucp_config_t *config;
     ucs_status_t status;
 
-    /* a worker that is destroyed with receives posted has nothing to complain about here */
+    /* no warning about a worker that is destroyed with posted receives */
     ucs_global_opts_set_value("LOG_LEVEL", "error");
     status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK)
@@ -97,7 +97,7 @@ static int start_context(struct ucx *e)
     ucp_config_release(config);
     if (status == UCS_OK)
         status = ucp_context_query(e->context, &attr);
-    if (status == UCS_OK) /* what the request handle points at is behind UCX's part */
+    if (status == UCS_OK) /* the request handle points after UCX's part */
         e->request_size = round_up(attr.request_size, CACHE_LINE);
     return status;
 }
@@ -167,7 +167,7 @@ static struct bench_engine *ucx_create(uint32_t recvs, uint32_t msgs)
     return &e->engine;
 }
 
-/* UCX writes in front of what the handle points at. */
+/* UCX writes before the address of the handle. */
 static inline void *request_of(const struct ucx *e, uint32_t recv)
 {
     return e->requests + ((size_t)recv + 1) * e->request_size;
@@ -218,7 +218,7 @@ static uint32_t ucx_arrive(struct bench_engine *engine, uint32_t msg,
     e->tags[msg] = tag_of(e, &envelope);
     request = ucp_tag_send_nbx(e->self, &msg, sizeof msg, e->tags[msg], &param);
     assert(!UCS_PTR_IS_ERR(request));
-    if (request != NULL) { /* the first: the endpoint is not wired up yet */
+    if (request != NULL) { /* only the first time: the endpoint is not wired up yet */
         while (ucp_request_check_status(request) == UCS_INPROGRESS)
             ucp_worker_progress(e->worker);
         ucp_request_free(request);
@@ -253,7 +253,7 @@ static bool ucx_peek(struct bench_engine *engine, struct mbx_match_envelope enve
     return true;
 }
 
-/* Between two messages with the same tag the peek has shown the older one, too. */
+/* If two messages have the same tag, the peek has also found the older one. */
 static bool ucx_extract(struct bench_engine *engine, uint32_t msg)
 {
     struct ucx *e = ucx_of(engine);
@@ -267,11 +267,11 @@ static bool ucx_extract(struct bench_engine *engine, uint32_t msg)
     if (message == NULL)
         return false;
     request = ucp_tag_msg_recv_nbx(e->worker, &landed, sizeof landed, message, &param);
-    assert(request == NULL); /* it is all there */
+    assert(request == NULL); /* all of its data is there */
     return landed == msg;
 }
 
-/* The bytes of the process that are in memory. */
+/* The resident memory of the process, in bytes. */
 static size_t resident(void)
 {
     unsigned long total, here = 0;

@@ -9,10 +9,10 @@
  *   wild     r1 - r5                    all      m1 - m3 - m4
  *
  * A receive without wildcards waits in the bin of its whole tag (context id, source,
- * tag), any other in `wild`; both are singly linked in the order of their sequence
- * numbers, so taking one out walks to it, as in UCX.  A message is met by the oldest
- * fit of its bin or of `wild`.  A message waits in its bin and in `all`, which are
- * doubly linked; an exact receive looks in one bin, any other walks `all`.
+ * tag), any other in `wild`.  Both are singly linked in the order of their sequence
+ * numbers, so the removal of one walks to it, as in UCX.  A message matches the oldest
+ * receive that fits, in its bin or in `wild`.  A message waits in its bin and in `all`,
+ * which are doubly linked; an exact receive searches one bin, any other walks `all`.
  *
  * The number of bins is fixed, about a thousand, as in UCX.
  */
@@ -31,7 +31,7 @@ struct like_recv {
     bool is_queued;
 };
 
-/* Singly linked; tail is where the next one is hung. */
+/* Singly linked; tail points to the link for the next entry. */
 struct queue {
     struct like_recv *head, **tail;
 };
@@ -85,7 +85,7 @@ static inline void queue_append(struct queue *queue, struct like_recv *recv)
     queue->tail = &recv->next;
 }
 
-/* *at is the one to take out. */
+/* Removes the entry that *at points to. */
 static inline void queue_take(struct queue *queue, struct like_recv **at)
 {
     struct like_recv *recv = *at;
@@ -96,7 +96,7 @@ static inline void queue_take(struct queue *queue, struct like_recv **at)
     recv->is_queued = false;
 }
 
-/* Where the oldest fit hangs; it hangs NULL if there is none. */
+/* The link to the oldest receive that fits; the link is NULL if there is none. */
 static inline struct like_recv **queue_find(struct queue *queue,
                                             const struct mbx_match_envelope *message)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match_bench.c - the matching engine beside its peers: one line per case and engine.
+ * match_bench.c - compares the matching engine with others: one line per case and engine.
  *
  *   bench=match engine=list depth=64 position=random wild_percent=20 wild=13
  *       median_ns=105.1 min_ns=104.7 rounds=95122 repeats=9          (one line)
  *
- * Which questions there are, and how each is measured, is said at the head of pairs.c,
- * cancels.c, unexpected.c, memories.c and replay.c.  Results go to stdout, progress to
- * stderr.
+ * The heads of pairs.c, cancels.c, unexpected.c, memories.c and replay.c describe the
+ * questions and methods.  Results go to stdout, progress to stderr.
  */
 #include <getopt.h>
 #include <sched.h>
@@ -32,7 +31,7 @@ const struct bench_ops *const bench_engines[] = {
 struct arguments {
     struct bench_settings settings;
     const char *engines;
-    long core; /* -1: the last of those allowed */
+    long core; /* -1: the last allowed core */
     const char *replays[REPLAYS_MAX];
     unsigned replay_count;
 };
@@ -128,7 +127,7 @@ static void be_quick(struct bench_settings *settings)
     settings->repeats = 3;
 }
 
-/* 0; 2 a usage error, which has been said; -1 help was asked for. */
+/* 0; 2: usage error, which has been reported; -1: help was requested. */
 static int parse_one(struct arguments *a, int key)
 {
     long value = 1;
@@ -187,7 +186,7 @@ static int parse(struct arguments *a, int argc, char **argv)
     return a->engines != NULL ? choose_engines(a) : 0;
 }
 
-/* One core for the whole run; without it the numbers are worth less, but are numbers. */
+/* Binds the whole run to one core; if that fails, the numbers are less reliable. */
 static void pin(long core)
 {
     cpu_set_t allowed, one;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Question   how many instructions do a receive and its message cost the matching engine?
- * Method     depth - 1 receives wait, each for a tag of its own; then ROUNDS times one is
- *            posted and one arrives that meets one of them (posted_pairs).  Or as many messages
- *            wait, one arrives, and one is received (unexpected_pairs).  The one that is met is
- *            the oldest (in-order), or any (at-random).  With its loops, it is all in these two
- *            functions, and is counted as bench/self_round.c says.
+ * Method     depth - 1 receives wait, each for its own tag; then ROUNDS times one is
+ *            posted and a message arrives that matches one of them (posted_pairs).  Or as many
+ *            messages wait, one arrives, and one is received (unexpected_pairs).  The matched
+ *            one is the oldest (in-order), or any (at-random).  All of it, with its loops, is in
+ *            these two functions, and is counted as bench/self_round.c describes.
  *
  *   match_pairs posted|unexpected DEPTH in-order|at-random [ROUNDS]
  */
@@ -27,7 +27,7 @@ static struct mbx_match_msg msgs[DEPTH_MAX];
 void posted_pairs(struct mbx_match *m, const uint32_t *tags, uint64_t rounds);
 void unexpected_pairs(struct mbx_match *m, const uint32_t *tags, uint64_t rounds);
 
-/* Functions of their own with external linkage: callgrind is told their names. */
+/* Separate functions with external linkage, because callgrind selects functions by name. */
 __attribute__((noinline)) void posted_pairs(struct mbx_match *m, const uint32_t *tags,
                                             uint64_t rounds)
 {
@@ -70,7 +70,7 @@ static void fill(uint32_t depth, bool is_posted)
             mbx_match_arrive(&match, &msgs[i], &recv);
 }
 
-/* The tags that are met. */
+/* The tags in the order of matching. */
 static uint32_t *make_tags(uint64_t rounds, uint32_t depth, bool is_random)
 {
     uint32_t *tags = calloc(rounds, sizeof *tags), state = 1;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   do two threads, each with the engine of a context id of its own and no lock,
- *            slow each other?
- * Method     the measured thread does pairs of {message arrives and meets a receive, the
- *            receive is posted again} on an engine with depth receives, in an order in which
- *            each comes equally often.  On another core, if there is one, at the same time:
+ * Question   do two threads, each with the engine of its own context id and without a lock,
+ *            slow each other down?
+ * Method     the measured thread does pairs of {message arrives and matches a receive, the
+ *            receive is posted again} on an engine with depth receives, in an order that uses
+ *            each equally often.  On another core, if there is one, at the same time:
  *            nothing (beside=nobody); the same work by another process, with its own engine
- *            (beside=process); or by a second thread of this one (beside=thread).  They take
+ *            (beside=process); or by a second thread of this process (beside=thread).  They take
  *            turns, repeat by repeat.  Time is the processor time of the measured thread, so
- *            that others on the machine count little.  Two cores may share caches and
- *            memory, or be two halves of one: what that costs is in the row of the process,
- *            which shares nothing else.  So the last row's over_process is the answer: the
- *            median over the median beside a process.
+ *            that other load on the machine matters little.  Two cores may share caches and
+ *            memory, or be two threads of one core: the row of the process shows the cost, because
+ *            processes share nothing else.  So over_process in the last row is the answer: the
+ *            median divided by the median of the process row.
  *
  *   bench=match_threads depth=64 beside=thread median_ns=30.1 min_ns=29.8 over_nobody=1.02
  *       over_process=1.00 repeats=15          (one line)
@@ -33,7 +33,7 @@
 #include "base/base.h"
 
 #define REPEATS_MAX 15
-#define STRIDE      7919 /* prime: each receive comes equally often */
+#define STRIDE      7919 /* prime, so that each receive is used equally often */
 
 enum beside { BESIDE_NOBODY, BESIDE_PROCESS, BESIDE_THREAD, BESIDES };
 
@@ -45,7 +45,7 @@ struct worker {
     uint32_t depth, context_id, at;
 };
 
-/* What the one beside is told and tells; shared with the other process. */
+/* Signals to and from the other worker; shared with the other process. */
 struct beside_control {
     _Atomic bool is_running, is_over;
 };
@@ -65,7 +65,7 @@ static double cpu_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Puts the calling thread on the number-th core that is allowed, if there is one. */
+/* Binds the calling thread to the core of this number among the allowed ones, if it exists. */
 static void pin(int number)
 {
     static cpu_set_t allowed;
@@ -140,7 +140,7 @@ static void *be_thread(void *arg)
     return NULL;
 }
 
-/* The other process: for each byte that comes, works once.  Made before our own engines,
+/* The other process: works once for each byte that it reads.  Created before our own engines,
  * so that not even pages are shared. */
 static void be_process(int fd, uint32_t depth)
 {
@@ -172,7 +172,7 @@ static pid_t process_start(uint32_t depth, int *fd)
     return child;
 }
 
-/* Nanoseconds of a pair. */
+/* Nanoseconds per pair. */
 static double measure(struct worker *first, struct worker *other, int fd, enum beside what,
                       uint64_t pairs)
 {
@@ -187,12 +187,12 @@ static double measure(struct worker *first, struct worker *other, int fd, enum b
         fail("no second thread");
     while (what != BESIDE_NOBODY && !atomic_load(&control->is_running))
         sched_yield();
-    work(first, pairs / 4); /* the caches */
+    work(first, pairs / 4); /* fills the caches */
     start = cpu_ns();
     work(first, pairs);
     start = cpu_ns() - start;
     atomic_store(&control->is_over, true);
-    while (atomic_load(&control->is_running)) /* or it would miss that it is over */
+    while (atomic_load(&control->is_running)) /* or it would miss is_over */
         sched_yield();
     if (what == BESIDE_THREAD)
         pthread_join(thread, NULL);

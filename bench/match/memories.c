@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memories.c - how much memory a queue takes.
+ * memories.c - the memory of a queue.
  *
- * Question   how many bytes does a posted receive cost, and a message that waits?
- * Method     depth entries are queued in a process of its own; then the entry of the caller
- *            and what the engine has allocated since it was empty, divided by depth.  kind:
- *            exact receives only, or MPI's four mixed; of messages, which receives have
- *            looked for them without success (an index may be made only then).  For UCX
- *            what the process grew by (method=resident).
+ * Question   how many bytes does a posted receive cost, and an unexpected message?
+ * Method     depth entries are queued in a separate process.  The result is the caller's entry,
+ *            plus the memory that the engine has allocated since it was empty, divided by depth.
+ *            kind: exact receives only, or MPI's four classes mixed; for messages, the classes of
+ *            receives that have searched them without success (an engine may build an index only
+ *            then).  For UCX the growth of the process (method=resident).
  */
 #include <stdio.h>
 #include <sys/wait.h>
@@ -26,7 +26,7 @@ struct memory_case {
     char keys[BENCH_KEYS_MAX];
 };
 
-/* One receive of each class looks for what is not there. */
+/* One receive of each class searches for a message that does not exist. */
 static void look_around(const struct population *p, struct bench_engine *engine)
 {
     for (uint32_t k = 0; k < 4; k++) {
@@ -71,7 +71,7 @@ static void measure(const struct memory_case *c, const struct bench_ops *ops)
         population_post(&p, NULL, engine);
     }
     after = memory_of(c, engine);
-    /* tables that an engine has from the beginning count, a whole process does not */
+    /* tables that an empty engine has count, the memory of the whole process does not */
     grown = ops->memory_is_seen ? after.engine - before.engine : after.engine;
     printf("bench=memory engine=%s %s entry_bytes=%zu engine_bytes=%zu "
            "bytes_per_entry=%.1f method=%s\n",

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   behind     how long is half a round trip with N posted receives in the way?
- *            expected   what does a message cost when N receives with tags of their own are
+ * Question   behind     how long is half a round trip with N posted receives in front?
+ *            expected   what does a message cost when N receives with different tags are
  *                       posted and the messages come in the reverse order?
- *            unexpected and when the N messages come first and are received in the reverse
- *                       order?
- *            there      what does MPI_Recv of one of N messages cost that have arrived, taken
- *                       in the order of arrival?
- *            there_back and the newest first?
+ *            unexpected what does a message cost when the N messages come first and are
+ *                       received in the reverse order?
+ *            there      what does an MPI_Recv cost when N messages have arrived and are
+ *                       received in the order of arrival?
+ *            there_back what does it cost when the newest is received first?
  * Method     two ranks.  behind: both post N receives that nothing matches yet, then batches
  *            of ping-pongs, receive posted first; at last the N are sent.  Every WILD-th receive
  *            is ANY_SOURCE (8; 0: none).  expected and unexpected: the time of rank 1 from its first
  *            receive (unexpected: from the arrival of the first message that it waits for) to
  *            the last completion, divided by N: posting, matching and moving 8 bytes.
  *            there, there_back: the time of the N calls of MPI_Recv alone, divided by N.
- *            Batches until SECONDS are over; the first warms up and does not count.
- *            Each message carries its tag, which is checked.
+ *            Batches until SECONDS have passed; the first is a warm-up and does not count.
+ *            Each message contains its tag, which is checked.
  *
  * usage: mpi_match LABEL behind|expected|unexpected|there|there_back N[,N...] [SECONDS [WILD]]
  *
@@ -33,9 +33,9 @@
 #define COUNTS_MOST  16
 #define TAG_BALL     1
 #define TAG_READY    2
-#define TAG_FIRST    10 /* tags of the N; the standard promises 32767 and all have more */
+#define TAG_FIRST    10 /* tags of the N; the standard guarantees 32767, all have more */
 
-/* What one batch took at the rank that reports, per message. */
+/* Times of one batch at the rank that reports, per message. */
 struct timing {
     double post_s, match_s;
 };
@@ -93,8 +93,8 @@ static void check_landed(void)
     memset(landed, 0xff, (size_t)count * sizeof *landed);
 }
 
-/* One side tells the other that it is there.  Not a barrier: its messages would stand in
- * the queues, too. */
+/* One rank signals to the other that it is ready.  Not by a barrier, whose messages would be in
+ * the queues too. */
 static void signal_ready(void)
 {
     MPI_Send(NULL, 0, MPI_BYTE, 1 - rank, TAG_READY, MPI_COMM_WORLD);
@@ -128,9 +128,9 @@ static struct timing expected(void)
     return t;
 }
 
-/* Messages of one sender do not overtake each other, so all N are there when the last is; but MPI need
- * not keep so many: those that it does not keep wait at their sender, who must not wait for them before
- * the other side receives. */
+/* Messages of one sender do not overtake each other, so all N have arrived when the last has.
+ * But MPI need not buffer so many: the others stay at the sender, which must not wait for them
+ * before the receiver receives. */
 static struct timing unexpected(void)
 {
     struct timing t = {0, 0};
@@ -151,12 +151,12 @@ static struct timing unexpected(void)
         post(i);
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
     t.match_s = MPI_Wtime() - arrived;
-    t.post_s = arrived - start; /* here: the arrivals */
+    t.post_s = arrived - start; /* here: the time of the arrivals */
     check_landed();
     return t;
 }
 
-/* Message i is received by a call that blocks. */
+/* Receives message i by a blocking call. */
 static void take(int i)
 {
     int is_wild = wild_every != 0 && i % wild_every == wild_every - 1;
@@ -268,7 +268,7 @@ static void run(const char *label, const char *what, double seconds)
         report(label, what, t + 1, batches - 1);
     if (!is_behind)
         return;
-    for (int i = 0; i < count; i++) { /* in the order of posting: cheap everywhere */
+    for (int i = 0; i < count; i++) { /* in the order of posting: cheap in every MPI */
         sent[i] = (uint64_t)i;
         MPI_Send(&sent[i], 1, MPI_UINT64_T, 1 - rank, tag_of(i), MPI_COMM_WORLD);
     }
@@ -284,7 +284,7 @@ static int is_mode(const char *what)
     return 0;
 }
 
-/* The depths that a list like 1,16,256 says go into counts; how many, 0 if it is no such list. */
+/* Parses a list like 1,16,256 into counts; returns their number, 0 if it is not such a list. */
 static int to_counts(const char *text, long most, int *counts)
 {
     char *end;
@@ -301,7 +301,7 @@ static int to_counts(const char *text, long most, int *counts)
     return 0;
 }
 
-/* What is wrong with the arguments, or NULL; sets counts, *depths and *seconds. */
+/* Sets counts, *depths and *seconds; returns an error message for wrong arguments, or NULL. */
 static const char *parse(int argc, char **argv, int ranks, int *counts, int *depths,
                          double *seconds)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   what mpi_match.c asks, of a program that calls the library itself.
- * Method     as mpi_match.c: two ranks, messages of 8 bytes with tags of their own.
- *              expected    N posted receives, met in the reverse order
+ * Question   as mpi_match.c, for a program that calls the library directly.
+ * Method     as mpi_match.c: two ranks, messages of 8 bytes with different tags.
+ *              expected    N posted receives, matched in the reverse order
  *              there       mbx_try_recv of each of N messages that have arrived, in the order of
  *                          arrival; only these calls are measured
  *              there_back  the newest first
- *            WILD 0: all receives are exact; W: every W-th is of MBX_ANY_SOURCE (default 8).
+ *            WILD 0: all receives are exact; W: every W-th is MBX_ANY_SOURCE (default 8).
  *
  * usage: mbx run --bind -n 2 native_match expected|there|there_back N[,N...] [SECONDS [WILD]]
  */
@@ -23,7 +23,7 @@
 #define COUNTS_MOST  16
 #define COUNT_MOST   1000000
 #define CONTEXT      0
-#define CONTROL      1 /* context id of what is not measured */
+#define CONTROL      1 /* context id of messages that are not measured */
 #define TAG_READY    1
 #define TAG_MORE     2
 #define TAG_FIRST    10
@@ -80,7 +80,7 @@ static void post(int i)
             "mbx_recv");
 }
 
-/* Message i has arrived. */
+/* Receives message i, which has arrived. */
 static void take(int i)
 {
     bool is_wild = wild_every != 0 && i % wild_every == wild_every - 1;
@@ -91,7 +91,7 @@ static void take(int i)
     if (result == 1)
         return;
     require(result, "mbx_try_recv");
-    post(i); /* it waits at its sender: there were too many */
+    post(i); /* it is still at its sender: there were too many */
     wait_for(requests[i]);
 }
 
@@ -153,7 +153,8 @@ static double expected(void)
     return took;
 }
 
-/* Messages of one sender do not overtake each other, so all N are there when the last is. */
+/* Messages of one sender do not overtake each other, so all N have arrived when the last
+ * has. */
 static double there(bool is_back)
 {
     double start, took;
@@ -198,7 +199,7 @@ static bool goes_on(double start, double seconds, int batches)
 static void run(const char *what, double seconds)
 {
     static double took[BATCHES_MOST + 2];
-    double start = now_s(), *counted = took + 1; /* the first was to warm up */
+    double start = now_s(), *counted = took + 1; /* the first was a warm-up */
     int batches = 0;
 
     while (goes_on(start, seconds, batches))
@@ -214,7 +215,7 @@ static void run(const char *what, double seconds)
     fflush(stdout);
 }
 
-/* The depths that a list like 1,16,256 says go into counts; how many, 0 if it is no such list. */
+/* Parses a list like 1,16,256 into counts; returns their number, 0 if it is not such a list. */
 static int to_counts(const char *text, int *counts)
 {
     char *end;
@@ -237,7 +238,8 @@ static bool is_mode(const char *what)
            strcmp(what, "there_back") == 0;
 }
 
-/* The depths, and how many; the program ends if the arguments are wrong. */
+/* Parses the arguments; returns the number of depths.  The program ends if an argument is
+ * wrong. */
 static int parse(int argc, char **argv, int *counts, double *seconds)
 {
     int depths = argc >= 3 && argc <= 5 && is_mode(argv[1]) ? to_counts(argv[2], counts) : 0;

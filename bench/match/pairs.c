@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pairs.c - a message arrives, meets a receive, and the receive is posted again.
+ * pairs.c - a message arrives, matches a receive, and the receive is posted again.
  *
- * Question   match        does a match stay flat as the queue grows, and what do wildcards
- *                         cost?
- *            match_mpi    and with MPI's four kinds of receives mixed?
+ * Question   match        is the time of a match independent of the depth of the queue, and
+ *                         what do wildcards cost?
+ *            match_mpi    what does it cost with MPI's four classes of receives mixed?
  *            match_masks  what does each further distinct mask cost?
- *            match_cold   what does it cost when nothing is in the caches?
- *            match_bulk   what do 64 at once cost, each?
- * Method     depth receives are posted, each for a tag of its own.  Time is taken over
- *            pairs of {message arrives, its receive is posted again}, so the depth stays.
- *            Which receive is met: the oldest (front), the newest (back), or any, in a
- *            shuffled order in which each comes equally often (random; the receives are
- *            posted in such an order, too, so that a walk along the queue jumps in memory).
- *            The next pair waits for the answer of this one, but for match_bulk.
+ *            match_cold   what does it cost with cold caches?
+ *            match_bulk   what does each of 64 at once cost?
+ * Method     depth receives are posted, each with its own tag.  The time is measured for
+ *            pairs of {message arrives, its receive is posted again}, so the depth is constant.
+ *            The matched receive is the oldest (front), the newest (back), or any, in a
+ *            shuffled order that uses each equally often (random; the receives are also
+ *            posted in such an order, so that a walk along the queue jumps in memory).
+ *            Except in match_bulk, the next pair waits for the answer of this one.
  *            match_cold: 8 MB are read and written before each pair, and each pair is a
  *            repeat; code=warm: then another engine of the same kind makes a match, so that
  *            the queue is cold and the code is not.
- *            The envelopes are made inside the measured time; the engine `nothing` shows
- *            what that costs.
+ *            The measured time includes the construction of the envelopes; the engine
+ *            `nothing` shows its cost.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct pairs {
     struct bench_case c;
     struct population population;
     struct plan plan, fill;
-    bool is_code_warm; /* match_cold */
+    bool is_code_warm; /* for match_cold */
 };
 
 static const struct pairs *pairs_of(const struct bench_case *c)
@@ -49,7 +49,7 @@ static bool fill(const struct bench_case *c, struct subject *s)
     return true;
 }
 
-/* Which receive the next message will meet. */
+/* The receive that the next message will match. */
 static inline uint32_t next_of(const struct pairs *pairs, struct cursor *at)
 {
     return pairs->plan.order[at->at++ & pairs->plan.mask];
@@ -77,7 +77,7 @@ static uint64_t measure(const struct bench_case *c, struct subject *s, uint64_t 
     return bench_elapsed(start, clock_now());
 }
 
-/* Leaves nothing of the engine in the near caches. */
+/* Evicts the engine from the near caches. */
 static void sweep(void)
 {
     static unsigned char *bytes;
@@ -90,7 +90,7 @@ static void sweep(void)
         ((volatile unsigned char *)bytes)[i]++;
 }
 
-/* A match in another engine of the same kind: the code is there, the queue is not. */
+/* Makes a match in another engine of the same kind: the code is cached, the queue is not. */
 static uint32_t warm_code(const struct pairs *pairs, const struct subject *s)
 {
     const struct recv_class *class = population_class(&pairs->population, 0);
@@ -145,7 +145,7 @@ static uint64_t measure_cold(const struct bench_case *c, struct subject *s, uint
     return ns;
 }
 
-/* 64 arrivals and then their 64 posts; the plan names no receive twice in a batch. */
+/* 64 arrivals and then their 64 posts; the plan contains no receive twice in a batch. */
 struct batch {
     uint32_t numbers[BATCH], recvs[BATCH], found[BATCH];
     struct mbx_match_envelope messages[BATCH];
@@ -231,7 +231,7 @@ static void run(struct bench *b, struct pairs *pairs, enum position position)
     plan_free(&pairs->fill);
 }
 
-/* Hot: position, share of wildcards. */
+/* A hot case with this position and share of wildcards. */
 static void run_match(struct bench *b, uint32_t depth, enum position position,
                       unsigned wild_percent)
 {
@@ -240,7 +240,7 @@ static void run_match(struct bench *b, uint32_t depth, enum position position,
 
     population_make_shared(&pairs.population, depth, share);
     if (wild_percent != 0 && pairs.population.wild == 0)
-        return; /* too short to have one */
+        return; /* too short for a wildcard */
     snprintf(pairs.c.keys, sizeof pairs.c.keys, "depth=%u position=%s wild_percent=%u wild=%u",
              depth, position_names[position], wild_percent, pairs.population.wild);
     run(b, &pairs, position);

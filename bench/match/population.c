@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * population.c - the classes of receives, and in which order they are met.
+ * population.c - the classes of receives, and the order of matching.
  */
 #include "population.h"
 
@@ -10,13 +10,13 @@
 #include "bench.h"
 
 #define ANY_TAG UINT64_MAX
-/* How often a plan names each receive; twice as seldom where it would be very long. */
+/* How often a plan names each receive; half as often where the plan would be very long. */
 #define PLAN_LEAST  1024
 #define LONG        65536
 #define ROUNDS      8
 #define ROUNDS_LONG 4
 
-/* Above these, a source has one receive. */
+/* From this number on, each source has one receive. */
 #define OWN_SOURCES (1u << (BENCH_SOURCE_BITS - 1))
 
 const char *const position_names[3] = {"front", "random", "back"};
@@ -44,7 +44,7 @@ void population_make_shared(struct population *p, uint32_t depth, unsigned share
     p->class_mask = share == 0 || share == POPULATION_CLASSES ? 0 : POPULATION_CLASSES - 1;
     for (unsigned i = 0; i < POPULATION_CLASSES; i++) {
         p->classes[i] = exact;
-        if ((i * 53 + 40) % POPULATION_CLASSES < share) /* spread */
+        if ((i * 53 + 40) % POPULATION_CLASSES < share) /* spread evenly */
             p->classes[i].any_source = MBX_MATCH_ANY_SOURCE;
     }
     count_wild(p);
@@ -110,8 +110,8 @@ static struct plan plan_alloc(uint32_t length)
     return plan;
 }
 
-/* Of receives that accept each other's messages the oldest is met.  Each comes equally
- * often, so the order goes on in step when the plan begins again. */
+/* Among receives that accept each other's messages the oldest is matched.  The plan names each
+ * equally often, so the order stays consistent when the plan repeats. */
 static void put_in_order(const struct population *p, struct plan *plan)
 {
     uint32_t oldest = p->fifo_step - 1;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay.c - what programs do, and what the rules demand, through every engine.
+ * replay.c - operations of real programs, and of the matching rules, through every engine.
  *
- * Question   agree    do the engines that are compared give the same answers at all?
- *            replay   what does an operation cost in the order in which a real program
- *                     made them?
+ * Question   agree    do the compared engines give the same answers at all?
+ *            replay   what does an operation cost in the order of a real
+ *                     program?
  * Method     agree: 20,000 operations from a tiny domain (2 context ids, 3 sources, 3 tags,
- *            4 masks), so that most meet several candidates; the list is the measure.
- *            replay: a recorded file (src/trace/trace.h) is read into memory, then done from
- *            an empty engine, repeat by repeat; ns of one operation, over all of them.  The
- *            answers must be the recorded ones.  For UCX, context ids, sources and tags are
- *            made narrow, which changes no answer.
+ *            4 masks), so that most have several candidates; the list is the reference.
+ *            replay: a recorded file (src/trace/trace.h) is read into memory, then replayed from
+ *            an empty engine, repeat by repeat; ns per operation, over all of them.  The
+ *            answers must equal the recorded ones.  For UCX, context ids, sources and tags are
+ *            narrowed, which changes no answer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@
 
 /* ---- agreement ------------------------------------------------------------- */
 
-/* A sequence in the making: the list answers each operation as it is drawn. */
+/* The generator of a sequence: the list answers each operation as it is drawn. */
 struct author {
     struct random random;
     struct bench_engine *list;
@@ -96,7 +96,7 @@ static void add_cancel(struct author *a, uint32_t recv)
     sequence_add(a->sequence, &op);
 }
 
-/* The message that such a peek shows. */
+/* The message that such a peek finds. */
 static uint32_t oldest_for(const struct author *a, const struct bench_pattern *wanted)
 {
     uint32_t oldest = BENCH_NONE;
@@ -162,7 +162,7 @@ static void write_sequence(struct sequence *s)
 
 static const char *const kind_names[] = {"post", "arrive", "cancel", "peek", "claim"};
 
-/* Says what an engine answered that it should not have. */
+/* Reports the wrong answer of an engine. */
 static void check_same(const struct bench_ops *ops, const struct sequence *s, const char *what,
                        const struct sequence_answers *answers)
 {
@@ -214,15 +214,15 @@ void bench_agreement(struct bench *b)
 
 /* ---- replay ---------------------------------------------------------------- */
 
-/* The number that stands for an entry of the recording while it is queued. */
+/* The number for an entry of the recording while it is queued. */
 struct slot {
     uint64_t entry; /* 0: free */
     uint32_t number;
 };
 
-/* Entry -> number. */
+/* Maps entries to numbers. */
 struct slots {
-    struct hash hash; /* of struct slot */
+    struct hash hash; /* contains struct slot */
     uint32_t *free_numbers;
     uint32_t free_count, free_capacity, next;
 };
@@ -257,7 +257,7 @@ static void number_give(struct slots *t, uint32_t number)
     t->free_numbers[t->free_count++] = number;
 }
 
-/* The number of an entry that is queued from now on. */
+/* Allocates a number for an entry that is queued from now on. */
 static uint32_t slots_add(struct slots *t, uint64_t entry)
 {
     const struct slot slot = {entry, number_take(t)};
@@ -267,7 +267,7 @@ static uint32_t slots_add(struct slots *t, uint64_t entry)
     return slot.number;
 }
 
-/* Its number, which is free again; BENCH_NONE: there is no such entry. */
+/* Frees the entry's number and returns it; BENCH_NONE: there is no such entry. */
 static uint32_t slots_remove(struct slots *t, uint64_t entry)
 {
     struct slot *slot = hash_find(&t->hash, &by_entry, NULL, hash_mix(entry), &entry);
@@ -281,14 +281,14 @@ static uint32_t slots_remove(struct slots *t, uint64_t entry)
     return number;
 }
 
-/* A recording on its way to a sequence. */
+/* The state of the conversion of a recording to a sequence. */
 struct reading {
     struct slots recvs, msgs;
     struct sequence *sequence;
     uint64_t records;
 };
 
-/* The number of an entry that meets its partner at once: it is never queued. */
+/* The number for an entry that matches at once: it is never queued. */
 static uint32_t number_for_now(struct slots *t)
 {
     uint32_t number = number_take(t);
@@ -297,7 +297,8 @@ static uint32_t number_for_now(struct slots *t)
     return number;
 }
 
-/* Post or arrival: `own` is the side of the entry, `other` that of its partner. */
+/* Reads a post or an arrival: `own` is the side of the entry, `other` the side of its
+ * partner. */
 static bool read_meeting(struct slots *own, struct slots *other,
                          const struct trace_event *event, struct sequence_op *op)
 {
@@ -311,7 +312,7 @@ static bool read_meeting(struct slots *own, struct slots *other,
     return op->expected != BENCH_NONE;
 }
 
-/* Adds what the event asks of an engine.  False: it cannot be at this place. */
+/* Adds the operation of the event.  False: the event is impossible here. */
 static bool read_event(struct reading *r, const struct trace_event *event)
 {
     struct sequence_op op = {
@@ -342,7 +343,7 @@ static bool read_event(struct reading *r, const struct trace_event *event)
         op.number = slots_remove(&r->msgs, event->entry);
         is_right = op.number != BENCH_NONE;
         break;
-    default: /* this asks no engine */
+    default: /* not an operation of an engine */
         return true;
     }
     if (is_right)
@@ -356,7 +357,7 @@ static void slots_free(struct slots *t)
     free(t->free_numbers);
 }
 
-/* False: it has been said why not. */
+/* False after an error message. */
 static bool read_file(const char *path, struct sequence *s)
 {
     struct trace_reader *reader = malloc(sizeof *reader);
@@ -388,7 +389,7 @@ static bool read_file(const char *path, struct sequence *s)
     return is_right && err == 0;
 }
 
-/* One engine over one recording. */
+/* One engine with one recording. */
 struct player {
     const struct bench_ops *ops;
     double ns[BENCH_REPEATS_MAX];

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# replay_test MATCH_BENCH MBX JOB - what a program recorded is replayed with the answers
-# that were recorded; a file that is cut or changed is refused.
+# replay_test MATCH_BENCH MBX JOB - a program's recording is replayed with the recorded
+# answers; a truncated or modified file is refused.
 set -eu
 match_bench=$1 mbx=$2 job=$3
 folder=$(mktemp -d)

@@ -85,7 +85,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Different numbers, in order. */
+/* Distinct numbers, in order. */
 struct numbers {
     uint32_t *values;
     size_t count;
@@ -109,7 +109,7 @@ static uint32_t place_of(const struct numbers *n, uint32_t value)
     return (uint32_t)(found - n->values);
 }
 
-/* The bits of value that mask names, side by side. */
+/* The bits of value that mask selects, moved together. */
 static uint64_t squeeze(uint64_t value, uint64_t mask)
 {
     uint64_t squeezed = 0;
@@ -153,7 +153,7 @@ static void add_narrow(struct sequence *narrow, const struct sequence_op *wide,
     sequence_add(narrow, &op);
 }
 
-/* To tell so many values apart. */
+/* The number of bits that distinguish `count` values. */
 static unsigned bits_for(size_t count)
 {
     unsigned bits = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unexpected.c - messages that came before their receives.
+ * unexpected.c - messages that arrive before their receives.
  *
  * Question   probe          what does a probe cost over depth messages, one that misses and
- *                           one that hits, with the source named and with ANY_SOURCE?
- *            flood_arrive   what does a message cost that finds no receive?
- *            flood_receive  and the receive that takes it then, in the best, any and the
- *                           worst order?
- * Method     probe: depth messages with tags of their own wait; the next probe waits for
+ *                           one that hits, with a named source and with ANY_SOURCE?
+ *            flood_arrive   what does a message cost that matches no receive?
+ *            flood_receive  what does the receive of such a message cost, in the best, any and
+ *                           the worst order?
+ * Method     probe: depth messages with different tags wait; the next probe waits for
  *            the answer of this one.
  *            flood: depth messages arrive at an empty engine, then as many receives are
  *            posted: in the order of arrival (front), shuffled (random) or the newest first
- *            (back).  The time of all, divided by depth: whatever is put off is paid for.
+ *            (back).  The total time divided by depth, so delayed work is included.
  */
 #include <stdio.h>
 
@@ -27,9 +27,9 @@ struct unexpected {
     struct bench_case c;
     struct population population;
     struct plan plan;
-    struct plan fill; /* of probes: in which order the messages came */
+    struct plan fill; /* for probes: the order in which the messages came */
     bool is_any_source;
-    bool is_missed; /* probes */
+    bool is_missed; /* for probes */
 };
 
 static const struct unexpected *unexpected_of(const struct bench_case *c)
@@ -37,7 +37,7 @@ static const struct unexpected *unexpected_of(const struct bench_case *c)
     return container_of(c, const struct unexpected, c);
 }
 
-/* What takes message k. */
+/* The receive that accepts message k. */
 static inline struct bench_pattern pattern_for(const struct unexpected *u, uint32_t k)
 {
     return population_pattern(population_class(&u->population, k), k);
@@ -107,7 +107,7 @@ static bool fill_nothing(const struct bench_case *c, struct subject *s)
     return true;
 }
 
-/* A receive that takes a number of its own, as a message does not say whose it is. */
+/* Each receive has its own number, because a message does not name its receive. */
 static uint64_t receive_all(const struct unexpected *u, struct subject *s)
 {
     const struct bench_ops *ops = s->ops;
@@ -160,7 +160,7 @@ static uint64_t measure_arrivals(const struct bench_case *c, struct subject *s, 
     return ns;
 }
 
-/* Oldest first; or the back of the queue each time, which is the worst for a list. */
+/* Oldest first; or always the newest first, which is the worst case for a list. */
 static void sort_plan(struct plan *plan, uint32_t depth, bool is_reverse)
 {
     for (uint32_t i = 0; i < depth; i++)
@@ -177,7 +177,7 @@ static void run_flood(struct bench *b, uint32_t depth, enum position order, bool
               .per_round = depth,
               .least = 1,
               .repeats = depth >= 262144 && b->settings.repeats > 3 ? 3 : 0,
-              .limit_ns = depth * CLOCK_US + 20 * CLOCK_MS, /* that is worth waiting for */
+              .limit_ns = depth * CLOCK_US + 20 * CLOCK_MS, /* longer is not worth it */
               .fill = fill_nothing,
               .measure = are_arrivals ? measure_arrivals : measure_receives},
         .is_any_source = is_any_source,

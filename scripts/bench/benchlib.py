@@ -98,7 +98,7 @@ def whole_lines(text):
 def run_until(who, command, limit_s, env=None):
     """(the lines of one run, or those that it had said when the time was over; has it ended by itself?)"""
     interrupts = []
-    # an interrupt in the middle of Popen() would leave a process that nobody knows
+    # an interrupt during Popen() would leave a process whose id is unknown
     usual = signal.signal(signal.SIGINT, lambda *_: interrupts.append(True))
     try:
         process = subprocess.Popen(command, env=dict(environment("", ""), **(env or {})),

@@ -9,7 +9,7 @@ import sys
 COLORS = {"matchbox": "#c0392b", "list": "#7f8c8d", "ucx-like": "#2980b9", "ucx": "#1a5276",
           "nothing": "#d5d8dc", "ob1": "#27ae60", "mpich": "#8e44ad"}
 ORDER = list(COLORS)
-# of MPI programs: what their MPI is called, and what the version of it is called in about=peer
+# for MPI programs: the name of the MPI, and the key of its version in about=peer
 FULL_NAMES = {"matchbox": ("Open MPI over Matchbox", None), "ob1": ("Open MPI {} ob1", "open-mpi"),
               "mpich": ("MPICH {}", "mpich")}
 
@@ -307,7 +307,7 @@ def draw_cover(plt, lines):
         color = COLORS.get(engine, "black")
         axes.plot(*zip(*points), marker="o", markersize=6, color=color,
                   linewidth=4 if engine == "matchbox" else 2.5)
-        # the curves of the others end close to each other
+        # the curves of the other MPIs end close to each other
         above = {"ob1": 18, "mpich": -14}.get(engine, 0)
         axes.annotate(f"{full_name(engine, lines)}\n{microseconds(points[-1][1] * 1000)}", points[-1],
                       xytext=(12, above), textcoords="offset points", va="center", color=color,

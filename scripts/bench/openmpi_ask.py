@@ -4,14 +4,14 @@ every size and depth that the aim names."""
 from peers_ask import (KIB, LATENCY_KEYS, Aim, Bench, Figure, Question, depth_groups, depths, latency, starts, stream,
                        types, without_depths)
 
-WAYS = ["component", "provider", "ob1", "ucx"]  # of an unmodified MPI program
+WAYS = ["component", "provider", "ob1", "ucx"]  # for an unmodified MPI program
 THREE = ["component", "ob1", "ucx"]
 PEERS = ["ob1", "ucx"]
 SHORT = [1 << bits for bits in range(3, 11)]
 LONG = [1 << bits for bits in range(12, 23)]
 RATES = [0, *SHORT]
 TYPE_SIZES = [1 << bits for bits in range(10, 23)]
-DEEP_LIMIT_S = 6  # of one run of all depths: who searches its queue needs minutes for the longest
+DEEP_LIMIT_S = 6  # for one run with all depths: linear search of the longest queue takes minutes
 KINDS = {"vector": "vector: 8 bytes of 16", "tile": "subarray: 128 bytes of 256", "struct": "struct: 32 bytes of 40 in three parts",
          "record": "resized struct: 16 bytes of 24"}
 

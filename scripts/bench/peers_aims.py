@@ -5,7 +5,7 @@ import statistics
 from benchlib import one_word
 from peers_who import ALL
 
-SAME = 1.005  # what is off by less is the same, to two digits
+SAME = 1.005  # smaller differences count as equal, to two digits
 
 
 class Verdict:

@@ -81,7 +81,7 @@ def perftest(test, size):
     if test == "tag_lat":
         return {"size": size, "half_rtt_median_ns": f"{got['50.0_percentile_lat'] * 1e3:.1f}", "iterations": count}
     return {"size": size, "median_messages_per_s": f"{got['overall_mr']:.0f}",
-            # as ucx_perftest has it, MB are of 2^20 bytes
+            # an MB of ucx_perftest has 2^20 bytes
             "median_MB_per_s": f"{got['overall_bw'] * 1.048576:.1f}", "iterations": count}
 
 
@@ -153,7 +153,7 @@ def latency(build, who, group):
     if who == "perftest":
         return [perftest("tag_lat", size) for size in sizes]
     if who in FI:
-        # TCP is here to be seen, not to be plotted finely
+        # TCP is for comparison only, with fewer points
         return [pingpong(build, who, size) for size in (fi_sizes[::3] if who == "fi-tcp" else fi_sizes)]
     return lines_of(build, build.launch(who, 2, "mpi_pt2pt", "--batches", batches, "LABEL", "lat", *sizes))
 

@@ -10,7 +10,7 @@ from peers_who import ALL
 CLASSES = {"near": "near cores", "far": "far cores", "one-core": "two threads of one core",
            "moved": "while the cores moved", "unknown": "the distance of the cores is not known"}
 NEAR_MOST_NS = 90  # as bench/distance.h
-FEWEST = 3  # batches of a line of mpi_pt2pt that counts, as in scripts/bench/pt2pt
+FEWEST = 3  # minimum batches of a valid line of mpi_pt2pt, as in scripts/bench/pt2pt
 UNITS = {"ns": [(1, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")], "us": [(1, "us"), (1e3, "ms"), (1e6, "s")],
          "ms": [(1e-3, "us"), (1, "ms"), (1e3, "s")], "MB/s": [(1, "MB/s"), (1e3, "GB/s")],
          "/s": [(1, "/s"), (1e3, "k/s"), (1e6, "M/s")], "KiB": [(1, "KiB"), (1024, "MiB"), (1 << 20, "GiB")]}
@@ -68,7 +68,7 @@ class Cells:
 
     def __init__(self, question, figure, lines):
         self.question, self.figure = question, figure
-        found = {}  # what was measured again in a round counts in place of what was there
+        found = {}  # a repeated measurement replaces earlier ones of the same round
         for line in lines:
             values = figure.values(line) if line.get("question") == question.name and "about" not in line else None
             if values and figure.x in line and counts(line):
@@ -239,7 +239,7 @@ def plotter():
         import matplotlib
         matplotlib.use("Agg")
         matplotlib.rcParams["svg.hashsalt"] = "peers"
-        matplotlib.rcParams["svg.fonttype"] = "none"  # letters, and not their outlines
+        matplotlib.rcParams["svg.fonttype"] = "none"  # text, not outlines of letters
         import matplotlib.pyplot as plt
     except ImportError:
         return None
@@ -276,7 +276,7 @@ def draw_panel(plt, axes, cells, cores, panel):
     if not ends:
         return
     xs = cells.xs(cores, panel)
-    if xs[0] == 0:  # a place left of the others
+    if xs[0] == 0:  # left of the other positions
         axes.set_xscale("symlog", base=2, linthresh=xs[1] if len(xs) > 1 else 1)
     else:
         axes.set_xscale("log", base=2)

@@ -14,7 +14,7 @@ from peers_ask import Unmeasured
 from peers_who import ALL, CORES, DISTANCES, Build
 
 MORE_TO_DO = 3
-WAIT_S, TRIES, GIVE_UP = 60, 5, 10  # of --cores: for each run, and after so many runs that were not made
+WAIT_S, TRIES, GIVE_UP = 60, 5, 10  # of --cores: seconds to wait for the cores, and limits of tries and of skipped runs
 PAUSE_S = 0.5
 CASE = ("size", "depth", "ranks", "mode", "receives", "pattern", "type")
 BEFORE = "in_an_earlier_round:_"
@@ -179,7 +179,7 @@ class Run:
     def __init__(self, o, lines):
         self.o, self.lines, self.build = o, lines, Build(o.build, o.bench.name)
         self.start, self.failed_ours, self.not_met = time.monotonic(), False, 0
-        self.slow = {}  # what is not tried again: (question, group, who) -> depth -> the line; None stands for all
+        self.slow = {}  # not repeated: (question, group, who) -> depth -> the line; None stands for all
         for line in lines.kept:
             self.note_slow(line)
         self.present = self.find_present()

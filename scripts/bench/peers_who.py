@@ -7,11 +7,11 @@ import shutil
 from benchlib import OB1, as_dict, output_of, run_limited
 
 MPI, LIBRARY, LIBFABRIC = "an MPI program", "a library", "a program of libfabric's"
-# Debian's Open MPI takes UCX between processes of one machine only if it is told so
+# Debian's Open MPI uses UCX between processes of one machine only on request
 UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
 CORES = 2
-LIMIT_S = 60  # of one run
-DISTANCES = {"core": "one-core", "cache": "near", "far": "far"}  # as bench/distance.h has them
+LIMIT_S = 60  # for one run
+DISTANCES = {"core": "one-core", "cache": "near", "far": "far"}  # names as in bench/distance.h
 
 
 class Who:

@@ -40,7 +40,7 @@ def ports_from(low, high, start):
 def own_ports():
     with open("/proc/sys/net/ipv4/ip_local_port_range") as numbers:
         low, high = map(int, numbers.read().split())
-    return ports_from(low, high, os.getpid() * 64)  # two runs at a time seldom meet
+    return ports_from(low, high, os.getpid() * 64)  # so that concurrent runs seldom collide
 
 
 PORTS = own_ports()
@@ -73,7 +73,7 @@ class Side:
         folder = f"/proc/{self.process.pid}/fd"
         try:
             links = [os.readlink(os.path.join(folder, fd)) for fd in os.listdir(folder)]
-        except OSError:  # it ends, or closes one meanwhile: look again
+        except OSError:  # the process ends, or closes a file meanwhile: try again
             return set()
         return {link[len("socket:["):-1] for link in links if link.startswith("socket:[")}
 

@@ -23,8 +23,8 @@ import tests_of
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = 'build-test/coverage'
 TABLE = 'tests/by-file'
-ENOUGH = 0.98  # of the lines that any test runs
-MOST = 6       # tests of a file
+ENOUGH = 0.98  # share of the lines that any test runs
+MOST = 6       # maximum tests of a file
 LEFT_OUT = {'tools', 'mpi', 'bench', 'hosts', 'differential', 'mutants', 'over_network', 'sim', 'fixed', 'counts',
             'long', 'examples'}
 HEAD = """# SPDX-License-Identifier: BSD-3-Clause

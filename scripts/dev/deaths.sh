@@ -10,7 +10,7 @@ case " $* " in
     needs="gcc tests/death_test tests/verbs/verbs_killed_test adapter/libmbx-adapter.so adapter/mbx-adapter"
     prepare
     export MBX_VERBS_LIBRARY="$PWD/build-test/gcc/adapter/libmbx-adapter.so"
-    build-test/gcc/tests/death_test --quick "$@" read # not all scenes have points on the way of verbs
+    build-test/gcc/tests/death_test --quick "$@" read # verbs does not pass the points of all scenes
     exec build-test/gcc/tests/verbs/verbs_killed_test
     ;;
 esac

@@ -18,7 +18,7 @@ wire | hello | match | trace | order | core | snapshot)
     ;;
 *[!0-9]*) refuse "fuzz: there are wire, hello, match, trace, order, core and snapshot, no '$1'" ;;
 esac
-[ "$target" != match ] || most=128 # bytes; a history is long with few
+[ "$target" != match ] || most=128 # bytes; few are enough for a long history
 [ $# -le 1 ] || refuse "fuzz takes a target and a number of seconds, got '$2'"
 seconds=${1-60}
 case $seconds in

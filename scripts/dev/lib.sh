@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 #
-# lib.sh - what ./dev and its commands are made of: saying, packages, builds.  Read by ./dev,
-# in the root of the tree.
+# lib.sh - functions of ./dev and its commands: messages, packages, builds.  Sourced by ./dev, in
+# the root of the tree.
 
 say() {
     printf '%s\n' "dev: $*"
 }
 
-# The arguments are wrong.
+# Reports wrong arguments.
 refuse() {
     printf '%s\n' "dev: $*" >&2
     exit 2
@@ -23,7 +23,7 @@ wants_help() {
     return 1
 }
 
-# run WHAT COMMAND...: runs it quietly; if it fails, shows the end of what it printed.
+# run WHAT COMMAND...: runs it quietly; if it fails, shows the end of its output.
 log=
 trap 'rm -f "$log"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -65,12 +65,12 @@ apt_install() {
     $as_root apt-get install -y --no-install-recommends "$@"
 }
 
-# A package list may be old or absent: then it is fetched and the install tried again.
+# The package list may be old or missing: if the install fails, updates the list and tries again.
 apt_install_updated() {
     apt_install "$@" || { $as_root apt-get update && apt_install "$@"; }
 }
 
-# install WORD...: groups and packages.
+# install WORD...: installs groups and packages.
 install() {
     # shellcheck disable=SC2046 # a list of words
     set -- $(packages_of "$@")
@@ -104,9 +104,9 @@ place_of() {
     esac
 }
 
-# configure BUILD: its compiler, and what distinguishes it.  Asserts stay on in the optimised ones.
-# Of the tests' builds: with sanitizers gcc takes twice as long for -O2 as for -O1, and what they
-# see is the same; of debugging, what names the lines.
+# configure BUILD: its compiler and options.  Asserts stay on in the optimised builds.  In the
+# tests' builds with sanitizers, gcc takes twice as long for -O2 as for -O1, and the sanitizers find
+# the same; debug information is limited to line numbers.
 # shellcheck disable=SC2086 # lists of words
 configure() {
     place=$(place_of "$1")
@@ -136,7 +136,7 @@ configure_once() {
     [ -f "$(place_of "$1")/build.ninja" ] || configure "$1"
 }
 
-# A build that was configured before the peers were installed does not know them.
+# A build that was configured before UCX or MPICH was installed lacks their programs.
 know_peers() {
     [ -f build/build.ninja ] || return 0
     if ! grep -q HAVE_UCX build/build.ninja || ! grep -q mpi_match_mpich build/build.ninja; then
@@ -157,7 +157,7 @@ make_build() {
     run "building $place/${*:+: $*}" ninja -C "$place" "$@"
 }
 
-# What the row of this command says: packages, then what it needs built.
+# Installs the packages in the row of this command, then builds its needs.
 prepare() {
     # shellcheck disable=SC2086,SC2154 # lists of words, of row()
     install $packages

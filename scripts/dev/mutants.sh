@@ -5,7 +5,7 @@
 # the whole library; the first two take some minutes each.
 ! wants_help "$@" || explain
 prepare
-# it says what the library is made of
+# lists the parts of the library
 [ -f build-test/gcc/build.ninja ] || run 'configuring build-test/gcc/' configure gcc
 [ $# -gt 0 ] || set -- match device inspect replay directory
 for module; do

@@ -27,7 +27,7 @@
 passed=0
 failed=0
 
-# Where it is built: the tests of lists, of the network, of hosts and over verbs are those of gcc.
+# The build of a test: lists, network, hosts and verbs use the build of gcc.
 build_of() {
     case $1 in
     clang | asan | tsan) echo "$1" ;;
@@ -35,9 +35,9 @@ build_of() {
     esac
 }
 
-# All jobs of a user under Open MPI 4.1 have their folders in one, which mpiexec makes if it is not there and removes
-# with the last job.  Two that start at once may both try to make it, and one of them fails.  Something that
-# stays in it keeps it there.
+# All jobs of a user under Open MPI 4.1 have their folders in one parent folder.  mpiexec creates it if it does not
+# exist and removes it with the last job.  Two that start at once may both try to create it, and one of them fails.
+# A file in the parent folder keeps it from being removed.
 sessions="${TMPDIR:-/tmp}/ompi.$(uname -n).$(id -u)"
 
 keep_sessions() {
@@ -76,14 +76,14 @@ run_tests() {
     *) set -- ;;
     esac
     # shellcheck disable=SC2086 # options
-    # an allocation that fails is the library's business, not the sanitizer's
+    # the library must handle a failed allocation, so the sanitizer must not abort
     ASAN_OPTIONS="halt_on_error=1:abort_on_error=1:allocator_may_return_null=1:$ASAN_OPTIONS" \
         TSAN_OPTIONS="halt_on_error=1:allocator_may_return_null=1:$TSAN_OPTIONS" \
         UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:$UBSAN_OPTIONS" \
         "$@" meson test -C "build-test/$build" --no-rebuild --no-stdsplit $setup
 }
 
-# As run, and says of each test that it has ended: these take long, and may be stopped.
+# As run, but reports each test that has ended: these take long, and may be stopped.
 run_shown() {
     say "$1: testing"
     log=$(mktemp "${TMPDIR:-/tmp}/matchbox-dev.XXXXXX")
@@ -99,12 +99,12 @@ run_shown() {
     return "$failure"
 }
 
-# Tests wait: for time, for each other, for a program of one thread.  Meanwhile idle cores build what comes next, with the
-# lowest priority.  That only saves time: a build is made, and has failed, when its turn comes.  What checks the models
-# begins beside the first tests, too (static_models).
+# Tests often wait: for time, for each other, for a program with one thread.  Meanwhile idle cores build the next
+# configurations, with the lowest priority.  This only saves time: a build counts as made or failed only when its turn
+# comes.  The models are also checked in parallel with the first tests (static_models).
 ahead=
 
-# The configurations behind the first of these.
+# Builds the configurations after the first.
 build_ahead() {
     shift
     building=
@@ -122,7 +122,7 @@ build_ahead() {
     done
 }
 
-# Is it a child of this shell?  The number of one that has ended may be another process's by now.
+# Is the process a child of this shell?  The id of one that has ended may be reused.
 is_child() {
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
     # shellcheck disable=SC2086 # fields
@@ -130,7 +130,7 @@ is_child() {
     [ "$2" = "$$" ]
 }
 
-# A build that ninja ends itself leaves no half of a file.
+# Stops the build ahead.  A build that ninja itself interrupts leaves no partial file.
 leave_ahead() {
     if [ -n "$ahead" ]; then
         ! is_child "$ahead" || kill "$ahead" 2>/dev/null || true
@@ -172,7 +172,7 @@ test_configuration() {
     say "$1: $2 passed, $3 failed, $4 skipped ($(($(date +%s) - started)) s)"
 }
 
-# What is tested on hosts besides, in its long form.
+# The additional tests on hosts, in their long form.
 test_hosts() {
     checks=hosts
     make_hosts=0
@@ -194,7 +194,7 @@ check() {
     fi
 }
 
-# Two halves, for two cores: most have one thread.
+# Two halves, for two cores: most checks have one thread.
 static_of_code() {
     check scripts/check/layers
     check scripts/check/owners
@@ -233,26 +233,27 @@ static_of_the_rest() {
     fi
 }
 
-# The longest: several programs at a time.
+# The longest check: several programs at a time.
 static_models() {
     check nice -n 19 scripts/model/check "$@"
 }
 
-# A process and those that it has started: it first, so that it starts no more.
+# Ends a process and its descendants.  The process comes first, so that it starts no more.
 end_tree() {
     children=
-    { read -r children <"/proc/$1/task/$1/children"; } 2>/dev/null || true # there is no line's end
+    { read -r children <"/proc/$1/task/$1/children"; } 2>/dev/null || true # the line has no newline
     kill "$1" 2>/dev/null || true
     for child in $children; do
         end_tree "$child"
     done
 }
 
-# Static checks beside others: "PID:FUNCTION" of each.  They ignore an interrupt, as all that runs beside a shell does.
+# Static checks that run in parallel: "PID:FUNCTION" of each.  They ignore an interrupt, as all background processes
+# of a shell do.
 lanes=
 results=
 
-# In a shell of its own.
+# Runs a check in a subshell.
 run_lane() {
     trap 'rm -f "$log"' EXIT
     trap 'exit 130' TERM
@@ -260,7 +261,7 @@ run_lane() {
     "$@" && echo "$passed $failed" >"$results/$1"
 }
 
-# begin_lane FUNCTION [ARGUMENT...]: unless it has begun.
+# begin_lane FUNCTION [ARGUMENT...]: starts it in the background, unless it was started before.
 begin_lane() {
     case $lanes in
     *":$1 "*) return ;;
@@ -270,7 +271,7 @@ begin_lane() {
     lanes="$lanes$!:$1 "
 }
 
-# Waits for all of them, and adds what they have found.
+# Waits for all lanes, and adds their results.
 end_lanes() {
     for lane in $lanes; do
         wait "${lane%%:*}" || true
@@ -309,7 +310,7 @@ test_quick() {
 
 # ---- tests by name, or of a file -------------------------------------------------
 
-# Sets named, what meson is to run.
+# Sets named to the tests that meson must run.
 find_named() {
     run 'gcc: building' make_configuration gcc || exit 1
     named=$(python3 scripts/dev/tests_of.py build-test/gcc "$@") || exit 2
@@ -336,7 +337,7 @@ test_release() {
     say 'left out: ./dev libfabric --fabtests SOURCE, which needs the source of a libfabric'
 }
 
-# In this order.
+# Runs the builds in this order.
 test_builds() {
     while [ $# -gt 0 ]; do
         case $1 in
@@ -357,7 +358,8 @@ is_build() {
     esac
 }
 
-# Does a meson.build have a test of this name, or of its beginning?  A build, which takes minutes, knows exactly.
+# Does a meson.build contain a test with this name, or this beginning?  Only a build, which takes minutes, knows
+# exactly.
 may_be_test() {
     beginning=$1
     until grep -rqF --include=meson.build --exclude-dir='build*' "'$beginning" .; do
@@ -377,7 +379,7 @@ for word; do
         refuse "test: there is no test, file or build '$word'"
 done
 case "$*" in
-all | release) packages="$packages programs" ;; # gcc's tests run them
+all | release) packages="$packages programs" ;; # gcc's tests run these programs
 *' all'* | 'all '* | *' release'* | 'release '*) refuse "test: '$*': all and release stand alone" ;;
 *) case " $* " in *' gcc '*) packages="$packages programs" ;; esac ;;
 esac

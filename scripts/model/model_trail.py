@@ -11,7 +11,7 @@ from html import escape
 
 TAGS = ('tag A', 'tag B', 'any tag')
 KINDS = ('eager', 'rendezvous')
-ENDED = '(END)'  # of a whole run that was looked for
+ENDED = '(END)'  # marks a complete run that was searched for
 
 
 class Event:
@@ -318,7 +318,7 @@ def tell(model, trail):
 
 LANES = {'senders': 90, 'device': 400, 'software': 800, 'user': 1010,
          'source A': 400, 'receiver': 800, 'source B': 90}
-LEFT = ('device', 'source A')  # whose notes are to the left
+LEFT = ('device', 'source A')  # lanes with notes on the left
 WIDTH, ROW, TOP = 1100, 46, 118
 ACTORS = {'device': 'the device', 'software': 'software'}
 
@@ -402,7 +402,7 @@ def draw_arrow(drawing, event, y1, y2, bottom):
     kind, origin, target = event.start
     x1, x2 = LANES[origin], LANES[target]
     right = x2 > x1
-    if y2 is None:  # cut off where the story ends
+    if y2 is None:  # cut off at the end of the story
         part = (bottom - y1) / (9.0 * ROW)
         drawing.arrow(kind.split()[0], x1, y1, x1 + (x2 - x1) * part, bottom, arrives=False)
     else:

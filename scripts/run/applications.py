@@ -16,7 +16,7 @@ from proglib import Failed
 OPENFOAM = "/usr/share/openfoam"
 CAVITY = "/usr/share/doc/openfoam-examples/examples/incompressible/icoFoam/cavity/cavity"
 MUMPS = "/usr/lib/mumps/dsimpletest"
-EXAML = "/usr/lib/examl/bin/examl-sse2"  # for any x86-64
+EXAML = "/usr/lib/examl/bin/examl-sse2"  # built for any x86-64
 
 
 def read(where, name="output"):

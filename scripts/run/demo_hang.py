@@ -13,7 +13,7 @@ import time
 from proglib import LIMIT_S, OB1, Failed, end_group, environment, mpiexec
 
 PATTERN = "tag_differs"
-SILENT_S = 2.0  # so long somebody without the doctor looks at it
+SILENT_S = 2.0  # seconds of silence before the user without the doctor looks at it
 MARK = "MATCHBOX_DEMO"
 
 

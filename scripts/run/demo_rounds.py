@@ -14,9 +14,9 @@ from benchlib import as_dict, run_limited  # noqa: E402
 
 NAMES = {"matchbox": "Matchbox", "ob1": "Open MPI ob1", "ucx": "Open MPI ucx"}
 DEPTHS = (16, 1000, 10000)
-SPREAD = 1.5     # a case whose rounds differ by more is marked
-BUSY = 0.15      # of the processor, taken by others
-FAR_NS = 100     # a cache line takes longer: the two cores share no cache
+SPREAD = 1.5     # a case is marked if its rounds differ by more
+BUSY = 0.15      # share of the processor time used by others
+FAR_NS = 100     # if a cache line takes longer, the two cores share no cache
 
 
 class Case:
@@ -73,7 +73,7 @@ class Rounds:
     def command(self, case, engine):
         binding = "core" if case.ranks == 2 else "none"
         launch = ["mpiexec", "-n", str(case.ranks), "--oversubscribe", "--bind-to", binding]
-        if case.ranks > 2:  # the receiver keeps its core: the senders sleep when they wait
+        if case.ranks > 2:  # the receiver keeps its core: waiting senders sleep
             launch += ["--mca", "mpi_yield_when_idle", "0"]
         front = {"matchbox": [self.mbx, "exec"], "ob1": [], "ucx": []}[engine]
         way = {"matchbox": [], "ob1": OB1, "ucx": UCX}[engine]
@@ -83,7 +83,7 @@ class Rounds:
         env = {"UCX_TLS": "self,sm"} if engine == "ucx" else None
         lines = run_limited("demo", self.command(case, engine), LIMIT_S, env)
         if lines is None:
-            return  # the row says that there is nothing
+            return  # the row says that there is no result
         found = [as_dict(line) for line in lines]
         try:
             self.values[case.key, engine].append(case.value(found[0]))
@@ -139,7 +139,7 @@ class Rounds:
 def times_of_processors():
     with open("/proc/stat") as lines:
         words = [int(word) for word in next(lines).split()[1:]]
-    return sum(words[:8]), words[3] + words[4]  # all, and idle or waiting for a disk
+    return sum(words[:8]), words[3] + words[4]  # all; idle or waiting for a disk
 
 
 def others_share(seconds=0.5):

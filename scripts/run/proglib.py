@@ -11,9 +11,9 @@ import time
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/support"))
 from patience import PATIENCE_S as LIMIT_S  # noqa: E402
 
-# Open MPI's own shared memory, as a user would get it.
+# Open MPI's own shared memory, with its default settings.
 OB1 = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
-# UCX, which Open MPI wants only over adapters unless it is told so.
+# UCX, which Open MPI uses only over adapters unless configured otherwise.
 UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"]
 NETPIPE = ["NPopenmpi", "-p", "0", "-n", "200", "-u", "4194304"]
 
@@ -28,9 +28,9 @@ def say(text):
 
 def environment(stats, trace="", more=None):
     env = dict(os.environ, MBX_STATS_FILE=stats, MBX_TRACE=trace, **(more or {}))
-    if os.geteuid() == 0:  # Open MPI asks twice
+    if os.geteuid() == 0:  # Open MPI requires two confirmations for root
         env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
-    # ranks that share a core (four on two) must give it away while they poll
+    # ranks that share a core (four on two) must yield it while they poll
     env.setdefault("OMPI_MCA_hwloc_base_binding_policy", "core:overload-allowed")
     return env
 
@@ -147,10 +147,10 @@ def hpcc(where):
                   if "=" in line and " " not in line)
     failed = text.count("FAILED") + sum(
         int(line.split()[0]) for line in text.splitlines() if "completed and failed" in line)
-    # the transposition says each result twice, but only once where it has measured no processor time
+    # the transposition prints each result twice, but only once if it has measured no processor time
     passed = sum("PASSED" in line or "(passed)" in line for line in text.splitlines()
                  if not line.startswith("CPU "))
-    # of the two that have a verdict of this kind: the transposition and Linpack
+    # the transposition and Linpack have a verdict of this kind
     solved = sum(int(line.split()[0]) > 0 for line in text.splitlines()
                  if "tests completed and passed residual checks" in line)
     success = values.get("Success", "nothing")
@@ -162,7 +162,7 @@ def hpcc(where):
             "bandwidth": float(values["AvgPingPongBandwidth_GBytes"])}
 
 
-# How hpcc arranges its ranks: rows and columns.
+# hpcc's grid of ranks: rows and columns.
 HPCC_GRIDS = {1: (1, 1), 2: (1, 2), 3: (1, 3), 4: (2, 2), 6: (2, 3), 8: (2, 4)}
 
 
@@ -182,7 +182,7 @@ def hpcc_input(where, ranks, size=1000):
                   "0 more PTRANS blocks\n40\n")
 
 
-# One-sided calls by the provider's own reads, writes and atomics.
+# One-sided calls by reads, writes and atomics of the provider.
 OSC_RDMA = ["--mca", "osc", "rdma", "--mca", "btl", "ofi,self",
             "--mca", "btl_ofi_provider_include", "matchbox"]
 
@@ -200,7 +200,7 @@ def everything(build, ranks, pipe=NETPIPE, size=200, over=None):
         yield "NetPIPE", over + pipe, None, netpipe
     yield "hpcc", over + ["hpcc"], lambda where: hpcc_input(where, ranks, size), hpcc
     for name in MPI_TESTS:
-        # ob1 writes behind the buffer of a receive that is too short
+        # ob1 writes beyond the buffer of a receive that is too short
         less = ["--no-truncation"] if name in ("p2p", "rules") and not native else []
         yield name, over + [os.path.join(build, "tests", "mpi", name)] + less, None, None
     onesided = os.path.join(build, "tests", "mpi", "onesided")
@@ -214,7 +214,7 @@ def everything(build, ranks, pipe=NETPIPE, size=200, over=None):
                None)
 
 
-# What hpcc computes, and does not measure.
+# Results that hpcc computes, not measures.
 HPCC_RESULTS = ("HPL_Anorm1", "HPL_AnormI", "HPL_BnormI", "HPL_RnormI", "HPL_Xnorm1", "HPL_XnormI",
                 "PTRANS_residual", "MPIFFT_maxErr", "MPIRandomAccess_Errors",
                 "MPIRandomAccess_LCG_Errors", "Success")

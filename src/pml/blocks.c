@@ -6,12 +6,12 @@
  *                             │     └─────────────────────┘              │
  *                             blocks at the same distance
  *
- * Places within a loop are counted from where its turn begins, outside from where the element
- * begins.  Elements follow each other by the extent.
+ * Offsets within a loop are relative to the beginning of its iteration, and outside of loops to
+ * the beginning of the element.  Elements follow each other at the distance of the extent.
  *
  * Invariants
  *   I1  blocks.left <= blocks.block; bytes are left of the run if and only if blocks.blocks != 0
- *   I2  who packs or unpacks asks for no more bytes than the message has, so that there is a next
+ *   I2  the caller packs or unpacks no more bytes than the message has, so that there is a next
  *       run when one is needed
  */
 #include "pml/blocks.h"
@@ -22,7 +22,7 @@
 
 /* ---- from run to run ---- */
 
-/* How deep the loops of a datatype lie in each other. */
+/* The nesting depth of a datatype's loops. */
 static size_t loops_depth(const union dt_elem_desc *items, size_t count)
 {
     size_t depth = 0, most = 0;
@@ -43,13 +43,13 @@ bool pml_blocks_suit(const ompi_datatype_t *type)
 
     if (described->opt_desc.used == 0 || described->opt_desc.desc == NULL)
         return false;
-    /* loops counts them, whether they lie in each other or follow each other */
+    /* loops counts all loops, nested or consecutive */
     return described->loops <= PML_LOOPS ||
            loops_depth((const union dt_elem_desc *)described->opt_desc.desc,
                        described->opt_desc.used) <= PML_LOOPS;
 }
 
-/* The one run of a datatype that has no more than one block: its elements are the blocks. */
+/* The only run of a datatype that has no more than one block: its elements are the blocks. */
 static bool blocks_are_elements(const struct pml_blocks *blocks)
 {
     return blocks->count == 1 && blocks->items->elem.count == 1;
@@ -133,7 +133,7 @@ static void blocks_next(struct pml_blocks *blocks)
 
 /* ---- copying ---- */
 
-/* Up to 32 bytes are two copies of the same size that overlap. */
+/* Up to 32 bytes: two copies of the same size that overlap. */
 static inline void block_copy(char *to, const char *from, size_t size)
 {
     if (size > 32) {
@@ -153,7 +153,7 @@ static inline void block_copy(char *to, const char *from, size_t size)
     }
 }
 
-/* So many blocks, whose size the compiler knows in each case but the last one. */
+/* Copies `blocks` blocks.  The compiler knows the size in every case except the last. */
 static ALWAYS_INLINE void blocks_copy_of(char *to, ptrdiff_t to_next, const char *from,
                                          ptrdiff_t from_next, size_t blocks, size_t size)
 {
@@ -185,7 +185,8 @@ static void blocks_copy(char *to, ptrdiff_t to_next, const char *from, ptrdiff_t
     }
 }
 
-/* Whole blocks of the run, as many as the bytes suffice for.  How many bytes. */
+/* Copies whole blocks of the run, as many as `size` bytes hold.  Returns the number of
+ * bytes. */
 static inline size_t run_move(struct pml_blocks *blocks, char *bytes, size_t size, bool packs)
 {
     size_t block = blocks->block, whole = size / block;
@@ -201,7 +202,7 @@ static inline size_t run_move(struct pml_blocks *blocks, char *bytes, size_t siz
     return whole * block;
 }
 
-/* Of the next block as much as there is. */
+/* Copies as much of the next block as `size` bytes hold.  Returns the number of bytes. */
 static inline size_t part_move(struct pml_blocks *blocks, char *bytes, size_t size, bool packs)
 {
     size_t part = size < blocks->left ? size : blocks->left;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm.c - what the component knows of a communicator.
+ * comm.c - the component's data for a communicator.
  *
- * Its context id is the library's.  Open MPI agrees on it with all members, of both groups if
- * there are two; so a receive from any source of a communicator that is smaller than the job
- * meets nobody else.  Messages may come before this process has made the communicator: they wait
- * under that context id.
+ * The context id of the communicator is used as the library's.  Open MPI agrees on it with all
+ * members, of both groups if there are two; so in a communicator that is smaller than the job, a
+ * receive from any source matches only messages of members.  Messages may arrive before this
+ * process has made the communicator: they wait under that context id.
  *
- * When it ends, messages that nobody has received are dropped, then and when they come later: the context id is
- * used again.  MPI's next communicator cannot meet them in any case, as it has another generation (generation.c).
+ * When a communicator ends, messages that nobody has received are dropped, also later ones: the
+ * context id is reused.  They cannot match in MPI's next communicator in any case, as it has
+ * another generation (generation.c).
  *
- * Its name is the library's, too, as is that of each peer (procs.c).
+ * The library also gets the name of the communicator, and the name of each peer (procs.c).
  *
  * Invariant
  *   I1  peers[rank] is the peer number of that rank of the (remote) group, or PML_NO_PEER
@@ -20,8 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For traces and statistics.  Open MPI tells nobody that a communicator gets another name: so this
- * is called when it is made, when it is used in another way than before, and when it is freed. */
+/* Reports the name for traces and statistics.  Open MPI does not report a change of the name;
+ * so this is called when the communicator is made, when it is first used in another way, and
+ * when it is freed. */
 static void comm_name(const ompi_communicator_t *comm)
 {
     const struct pml_comm *own = pml_comm_of(comm);
@@ -71,10 +73,10 @@ int pml_del_comm(ompi_communicator_t *comm)
         return OMPI_SUCCESS;
     if (pml.ep != NULL) {
         comm_name(comm);
-        if (OMPI_COMM_IS_INTRINSIC(comm)) /* MPI ends */
+        if (OMPI_COMM_IS_INTRINSIC(comm)) /* MPI_Finalize */
             pml_progress_rest();
         if (!OMPI_COMM_IS_INTRINSIC(
-                comm)) /* ends with the endpoint, which tells what is left */
+                comm)) /* a predefined one ends with the endpoint, which reports leftovers */
             (void)mbx_context_close(pml.ep, own->context_id);
     }
     pml_failures_forget(own);
@@ -94,14 +96,14 @@ OUT_OF_LINE int pml_comm_find_peer(ompi_communicator_t *comm, int rank, uint32_t
     comm_name(comm);
     if (err != OMPI_SUCCESS)
         return err;
-    /* another thread may have looked for it, too */
+    /* another thread may have looked the peer up at the same time */
     if (atomic_exchange_explicit(&pml_comm_of(comm)->peers[rank], *peer,
                                  memory_order_relaxed) != PML_NO_PEER)
         pml_proc_leave(*peer);
     return OMPI_SUCCESS;
 }
 
-/* The sender says which rank it is; that peer must be it. */
+/* Checks the rank that the sender claims against its peer number. */
 int pml_comm_rank(ompi_communicator_t *comm, const struct mbx_status *status)
 {
     uint32_t peer;

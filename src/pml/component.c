@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * component.c - how Open MPI finds, opens, chooses and ends the component.
+ * component.c - registration, opening, selection and end of the component in Open MPI.
  *
  *   mca_pml_matchbox.so
  *      └── mca_pml_matchbox_component
  *             register   pml_matchbox_priority
- *             open       is it the series that we were built for?
+ *             open       checks that Open MPI is the series that we were built for
  *             init       opens the endpoint, publishes its address, offers the module
  *             finalize   closes the endpoint
  *
- * Without `pml = matchbox` its priority is below that of Open MPI's own: nobody gets it who did
- * not ask for it.
+ * Without `pml = matchbox` its priority is below Open MPI's own components: only users who request
+ * it get it.
  */
 #include "pml/pml.h"
 
@@ -65,7 +65,7 @@ static int component_close(void)
     return OMPI_SUCCESS;
 }
 
-/* The library is told that it is used, and what an envelope means. */
+/* Reports to the library that the component is used, and the meaning of envelopes. */
 static void component_name(void)
 {
     char text[sizeof "component " + MPI_MAX_LIBRARY_VERSION_STRING] = "component ";
@@ -87,7 +87,7 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
 
     (void)has_progress_threads;
     if (mbx_open(&config, &pml.ep) < 0)
-        return NULL; /* it is in the log why */
+        return NULL; /* the log has the reason */
     pml.has_threads = has_threads;
     pml.done = has_threads ? 0 : MBX_DONE;
     pml.is_mpi_waiting = has_threads || pml_series_survives();
@@ -175,7 +175,8 @@ static mca_pml_base_module_t module = {
 
 /* ---- MBX_STRICT_SENDS ---- */
 
-/* Collectives send by negative tags: they may rely on what they know of each other. */
+/* Collectives (negative tags) keep the standard mode: their ranks know each other's algorithm,
+ * and may rely on it. */
 static mca_pml_base_send_mode_t strict_mode(mca_pml_base_send_mode_t mode, int tag)
 {
     return mode == MCA_PML_BASE_SEND_STANDARD && tag >= 0 ? MCA_PML_BASE_SEND_SYNCHRONOUS
@@ -212,7 +213,7 @@ static bool is_strict(void)
     return false;
 }
 
-/* Other functions in place of a look at each send. */
+/* Replaces the send functions, so that the usual ones need no check of the mode. */
 static void be_strict(void)
 {
     module.pml_isend_init = strict_isend_init;
@@ -220,11 +221,11 @@ static void be_strict(void)
     module.pml_send = strict_send;
 }
 
-/* `mbx exec` asks for it before anything is started. */
+/* `mbx exec` reads this symbol before it starts anything. */
 extern const char mca_pml_matchbox_series[];
 __attribute__((visibility("default"))) const char mca_pml_matchbox_series[] = PML_SERIES;
 
-/* Open MPI looks it up by this name. */
+/* Open MPI looks up the component by this name. */
 extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
 
 __attribute__((visibility("default"))) PML_COMPONENT_TYPE mca_pml_matchbox_component = {

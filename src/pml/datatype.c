@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * datatype.c - where the bytes of a message lie.
+ * datatype.c - access to the bytes of a message.
  *
  *   contiguous     in the user's buffer                          (pml.h)
  *   any other      packed and unpacked, a piece at a time, while other pieces travel: the library
  *                  calls for it, in the order of the bytes
  *   MPI_Bsend's    packed as a whole into memory of MPI_Buffer_attach
  *
- * Who packs is blocks.c, or Open MPI's convertor for datatypes whose loops are deeper than that
- * knows.  The convertor is that of the request, from pml_data_send() or pml_data_recv() to
+ * blocks.c packs, or Open MPI's convertor for datatypes whose loops are nested too deeply for
+ * blocks.c.  The convertor belongs to the request, from pml_data_send() or pml_data_recv() to
  * pml_data_release(); blocks need no release.
  */
 #include "pml/pml.h"
@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NO_GAPS is not asked: a struct with an empty last member has it, too, though its extent ends behind
- * its bytes. */
+/* NO_GAPS is not checked: a struct with an empty last member has that flag too, though its
+ * extent ends after its bytes. */
 OUT_OF_LINE bool pml_data_is_flat_made(const ompi_datatype_t *type, size_t count)
 {
     const opal_datatype_t *data = &type->super;
@@ -27,8 +27,7 @@ OUT_OF_LINE bool pml_data_is_flat_made(const ompi_datatype_t *type, size_t count
            (count <= 1 || (size_t)(data->ub - data->lb) == data->size);
 }
 
-/* A convertor that stands elsewhere goes on from offset; the library asks in order, so it does
- * not. */
+/* Moves the convertor to offset, unless it is there.  The library calls in order, so it is. */
 static void data_seek(opal_convertor_t *convertor, size_t offset)
 {
     if (convertor->bConverted != offset)
@@ -37,7 +36,7 @@ static void data_seek(opal_convertor_t *convertor, size_t offset)
 
 static int64_t data_pack_blocks(void *context, size_t offset, void *to, size_t size)
 {
-    (void)offset; /* it asks in order */
+    (void)offset; /* the library calls in order */
     pml_blocks_pack(context, to, size);
     return (int64_t)size;
 }
@@ -109,7 +108,7 @@ void pml_data_recv(mca_pml_base_request_t *base, struct pml_own *own, void *buf,
     *layout = (struct mbx_layout){.unpack = data_unpack, .context = &base->req_convertor};
 }
 
-/* All of it at once. */
+/* Packs the whole message at once. */
 static int data_pack_all(const struct mbx_layout *layout, char *to, size_t size)
 {
     int64_t packed;

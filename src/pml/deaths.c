@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deaths.c - receives from any source and ranks that have died, where MPI does not go on when ranks
- * fail (without ULFM).
+ * deaths.c - ends receives from any source after the death of a rank, where MPI does not continue
+ * after failures (without ULFM).
  *
  *   library: a peer has died, and a receive from any source waits ──> is a rank of its communicator
- *   dead? ──> it is cancelled ──> it completes with MPI_ERR_OTHER
+ *   dead? ──> the receive is cancelled ──> it completes with MPI_ERR_OTHER
  *
- * The rank that it waits for may be the dead one, and nobody else can tell; so the program hears of
- * it, and decides whether to receive again.  No message is lost: one that comes meanwhile waits for
- * the next receive.  Those that are posted behind the report hear of the next death alone.
+ * The awaited rank may be the dead one, and the component cannot tell.  So the program gets the
+ * error, and decides whether to receive again.  No message is lost: one that arrives meanwhile waits
+ * for the next receive.  Receives that are posted after the report end only at the next death.
  *
- * Receives of Open MPI's own parts (one-sided calls) are left alone: these have a callback, which
- * takes every completion for a message; that of order.c does not.
+ * Receives of Open MPI's own parts (one-sided calls) are left alone: they have a callback, which
+ * takes every completion for a message.  The callback of order.c does not.
  *
- * A blocking probe from any source remembers, when it begins, how many deaths have been told, and
- * compares with them those that it finds later.
+ * A blocking probe from any source remembers, when it begins, how many deaths have been reported,
+ * and checks only later deaths.
  *
- * It is looked for where nothing else is done: behind many looks in vain, and when a rank has been
- * found to have ended by something else.
+ * The check runs where it costs nothing: after many empty polls, and when a send or a receive has
+ * shown that a rank has ended.
  */
 #include "pml/pml.h"
 
@@ -27,26 +27,26 @@
 #define ENTRIES  16
 #define DEAD_MAX 64
 
-/* Receives that were cancelled here, until they complete. */
+/* Receives that were cancelled here and have not completed. */
 struct ended {
     const pml_recv_t *recv;
     mbx_request handle;
 };
 
 static struct {
-    pthread_mutex_t lock; /* held for no call of others */
+    pthread_mutex_t lock; /* not held while other files are called */
     struct ended *ended;
     size_t count, slots;
 } deaths = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 _Atomic bool pml_deaths_are_due;
 
-/* Deaths that receives have been told of. */
+/* The number of deaths that receives have reported. */
 static _Atomic int deaths_reported;
 
 /* ---- whom they concern ---- */
 
-/* A rank of this communicator that has died, or MPI_UNDEFINED. */
+/* A dead rank of this communicator, or MPI_UNDEFINED. */
 static int deaths_rank(ompi_communicator_t *comm, const uint32_t *dead, int count)
 {
     const struct pml_comm *own = pml_comm_of(comm);
@@ -70,7 +70,7 @@ static bool ended_is_over(const struct ended *ended)
            REQUEST_COMPLETE(&ended->recv->super.req_base.req_ompi);
 }
 
-/* Those that a message has met in time are forgotten here. */
+/* Removes the receives that a message matched before the cancel. */
 static void ended_sweep(void)
 {
     size_t kept = 0;
@@ -90,7 +90,7 @@ static bool ended_add_locked(const pml_recv_t *recv, mbx_request handle)
         struct ended *more = realloc(deaths.ended, slots * sizeof *more);
 
         if (more == NULL)
-            return false; /* it waits on, as if nobody had died */
+            return false; /* the receive waits on, as if nobody had died */
         deaths.ended = more;
         deaths.slots = slots;
     }
@@ -108,7 +108,7 @@ static bool ended_add(const pml_recv_t *recv, mbx_request handle)
     return is_added;
 }
 
-/* Was it there? */
+/* True if it was in the list. */
 static bool ended_remove(const pml_recv_t *recv, mbx_request handle)
 {
     bool is_found = false;
@@ -131,8 +131,9 @@ bool pml_deaths_ended(const pml_recv_t *recv)
 
 /* ---- looking ---- */
 
-/* Ends this receive, if it concerns it.  Asking for a rank's peer number may make progress, in which
- * the receive completes: then its handle is not that of the entry any more, or stale. */
+/* Ends this receive if a rank of its communicator is dead.  The look-up of a peer number may
+ * make progress, and the receive may complete in it: its handle then differs from the entry's,
+ * or is stale. */
 static bool deaths_end_on(ompi_communicator_t *comm, const struct mbx_completion *entry,
                           const uint32_t *dead, int count, bool is_reported)
 {
@@ -142,7 +143,7 @@ static bool deaths_end_on(ompi_communicator_t *comm, const struct mbx_completion
     if (rank == MPI_UNDEFINED || !ended_add(recv, entry->request))
         return false;
     if (mbx_cancel(pml.ep, entry->request) != 0) {
-        (void)ended_remove(recv, entry->request); /* a message has met it */
+        (void)ended_remove(recv, entry->request); /* a message has matched it */
         return false;
     }
     if (!is_reported)
@@ -150,8 +151,8 @@ static bool deaths_end_on(ompi_communicator_t *comm, const struct mbx_completion
     return true;
 }
 
-/* 1 or 0.  A request that MPI has freed, and with it its communicator, goes with its last completion:
- * so the communicator is held before anything that makes progress. */
+/* Returns 1 or 0.  A request that MPI has freed may disappear with its last completion, and its
+ * communicator with it: so the communicator is retained before any progress. */
 static int deaths_end(const struct mbx_completion *entry, const uint32_t *dead, int count,
                       bool is_reported)
 {
@@ -173,7 +174,7 @@ static int deaths_end(const struct mbx_completion *entry, const uint32_t *dead, 
 OUT_OF_LINE void pml_deaths_check(void)
 {
     struct mbx_completion entries[ENTRIES];
-    uint32_t dead[DEAD_MAX + 1]; /* the first, and that of the report, which is the last */
+    uint32_t dead[DEAD_MAX + 1]; /* the dead peers, then the peer of the present entry */
     int reported = atomic_load(&deaths_reported), known, count, ends = 0;
 
     atomic_store(&pml_deaths_are_due, false);
@@ -187,7 +188,7 @@ OUT_OF_LINE void pml_deaths_check(void)
     while ((count = mbx_poll(pml.ep, MBX_FAILURES, entries, ENTRIES)) > 0)
         for (int i = 0; i < count; i++) {
             dead[known] = entries[i].status.source;
-            /* those that were told before concern no receive that still waits */
+            /* no receive that still waits is affected by deaths reported before */
             ends += deaths_end(&entries[i], dead + reported, known + 1 - reported, ends != 0);
         }
     atomic_store(&deaths_reported, mbx_failed_ack(pml.ep));
@@ -206,7 +207,7 @@ static OUT_OF_LINE int deaths_end_probe(ompi_communicator_t *comm, int known, in
     int rank = MPI_UNDEFINED;
 
     if (dead == NULL)
-        return OMPI_SUCCESS; /* it looks again */
+        return OMPI_SUCCESS; /* the probe tries again */
     if (mbx_failed(pml.ep, dead, count) >= count)
         rank = deaths_rank(comm, dead + known, count - known);
     free(dead);

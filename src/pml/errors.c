@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * errors.c - the library's errors in MPI's words.
+ * errors.c - conversion of the library's errors to MPI's.
  *
  *   -EMSGSIZE                MPI_ERR_TRUNCATE
  *   -ENOTCONN -EHOSTUNREACH  the rank has ended: MPI_ERR_OTHER, and one line that names it; where
- *                            MPI goes on (ULFM), MPI_ERR_PROC_FAILED
- *   -ENOMEM                  MPI_ERR_NO_MEM; the library has said what there is no memory for
+ *                            MPI continues after failures (ULFM), MPI_ERR_PROC_FAILED
+ *   -ENOMEM                  MPI_ERR_NO_MEM; the library has reported what it lacks memory for
  *   any other                MPI_ERR_OTHER, and one line
  */
 #include "pml/pml.h"
@@ -28,7 +28,7 @@ int pml_error(int error)
 int pml_error_of_call(ompi_communicator_t *comm, int rank, int error)
 {
     if (error == OMPI_ERR_OUT_OF_RESOURCE)
-        return MPI_ERR_NO_MEM; /* Open MPI would make MPI_ERR_INTERN of it */
+        return MPI_ERR_NO_MEM; /* Open MPI would turn it into MPI_ERR_INTERN */
     if (error != OMPI_ERR_UNREACH || rank < 0)
         return error;
     pml_deaths_check();
@@ -78,7 +78,7 @@ int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error)
         return MPI_ERR_NO_MEM;
     default:
         if (error_is_end(
-                error)) /* the program hears of it now, so receives from any source do */
+                error)) /* the program gets the error, so receives from any source end too */
             atomic_store(&pml_deaths_are_due, true);
         error_report(comm, rank, rank >= 0 ? ompi_comm_peer_lookup(comm, rank) : NULL, error);
         return error_is_end(error) && rank >= 0

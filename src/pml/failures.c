@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failures.c - MPI goes on when ranks fail (ULFM, Open MPI 5.0).
+ * failures.c - for MPI that continues after failures of ranks (ULFM, Open MPI 5.0).
  *
  *   library: a peer has ended ──> found ──> MPI marks the process as failed, and tells the others
  *   launcher: a process has ended ────────^      │
  *                                                v
- *   MPI_Comm_revoke of any rank ──> pml_revoke_comm: messages that wait for the communicator go
+ *   MPI_Comm_revoke of any rank ──> pml_revoke_comm: waiting messages of the communicator are
+ *                                   dropped
  *
- * MPI's own loops wait here: they look at each request whether it can still complete, and cancel
- * it with the error if it cannot.  A send ends as its receiver gives the message back, or, being
- * told of the revocation too, drops it, or as the library finds that the receiver has ended.
+ * MPI's own loops wait here: they check each request whether it can still complete, and cancel
+ * it with the error if it cannot.  A send completes when its receiver returns the message, or drops
+ * it because it has learned of the revocation too, or when the library finds that the receiver has
+ * ended.
  *
- * Agreements and the news of failures do not travel as messages: Open MPI gives them to its own
+ * Agreements and notices of failures do not travel as messages: Open MPI gives them to its own
  * transports.
  *
- * Messages may come for a communicator that has been revoked, so those that have one are looked
- * through now and then.
+ * Messages may still arrive for a communicator that has been revoked, so progress drops them every
+ * LOOKS_BETWEEN calls.
  *
  * Invariant
  *   I1  a communicator is in the list of revoked ones if and only if its `revoked` is not
@@ -30,11 +32,11 @@
 
 #define FOUND_MAX 64
 
-/* Calls of progress between two looks for messages of revoked communicators. */
+/* Calls of progress between two searches for messages of revoked communicators. */
 #define LOOKS_BETWEEN 64u
 
 static struct {
-    pthread_mutex_t lock; /* of all but looks */
+    pthread_mutex_t lock; /* guards everything except looks */
     ompi_proc_t *found[FOUND_MAX];
     _Atomic unsigned count;
     struct pml_comm *_Atomic revoked;
@@ -43,8 +45,8 @@ static struct {
 
 /* ---- messages of revoked communicators ---- */
 
-/* Tags from first to last, as 32 bits: in the fewest blocks that begin at a multiple of their
- * size. */
+/* Drops the tags from first to last, as 32-bit numbers: in as few aligned blocks of a power of
+ * two as possible. */
 static void drop_range(const struct pml_comm *own, uint32_t first, uint32_t last)
 {
     uint64_t at = first, size;
@@ -57,7 +59,7 @@ static void drop_range(const struct pml_comm *own, uint32_t first, uint32_t last
     }
 }
 
-/* All but those by which MPI recovers. */
+/* Drops all messages, except messages of MPI's recovery. */
 static void drop_revoked(const struct pml_comm *own)
 {
     bool is_all = own->revoked == PML_REVOKED;
@@ -120,7 +122,7 @@ int pml_failures_found(ompi_proc_t *proc, int other)
     if (!pml_series_survives() || proc == NULL)
         return other;
     pthread_mutex_lock(&failures.lock);
-    if (failures.count < FOUND_MAX) /* MPI hears of the rest from its launcher */
+    if (failures.count < FOUND_MAX) /* MPI learns of the others from its launcher */
         failures.found[failures.count++] = proc;
     pthread_mutex_unlock(&failures.lock);
     return MPI_ERR_PROC_FAILED;

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * generation.c - which use of its context id a communicator is.
+ * generation.c - distinguishes the communicators that use the same context id one after the other.
  *
- * Open MPI gives the context id of a communicator that is freed to the next one.  A message of the first may be on its
- * way still, or wait at its sender, and must not meet a receive of the second.  So the tags of the two differ, in
- * bits of which MPI knows nothing: their generations differ.  All members have to get the same one, and nobody may be
- * asked for it, since a communicator can be made while the program does something else (MPI_Comm_idup).
+ * Open MPI reuses the context id of a freed communicator for the next one.  A message of the first may still be in
+ * flight, or wait at its sender, and must not match a receive of the second.  So their tags differ in bits that MPI does
+ * not use: the generation.  All members must compute the same generation, without communication, because a communicator
+ * can be made while the program does something else (MPI_Comm_idup).
  *
  *   generation   = group + number
- *     group        a hash of who the members are, of both groups if there are two
- *     number       Open MPI 5.0 agrees on one with the context id, for the revocations of ULFM: with equal members it
- *                  grows.  Open MPI 4.1 does not: there each process counts the communicators with this context id and these
- *                  members, and all of them count the same, as a context id is used again only when all members of the
- *                  new communicator have freed the old one
+ *     group        a hash of the members, of both groups if there are two
+ *     number       Open MPI 5.0 agrees on one with the context id, for the revocations of ULFM; it grows while the members
+ *                  stay the same.  Open MPI 4.1 has none: each process counts the communicators with this context id and
+ *                  these members.  All members count the same, because a context id is reused only when all members of
+ *                  the new communicator have freed the old one
  *
- * Two communicators with equal members thus differ until the number has come round, which takes 2^31 of them.  Two with
- * other members have the same generation with a chance of 2^-31.
+ * So two communicators with equal members differ until the number wraps around, after 2^31 of them.  Two with
+ * different members have the same generation with probability 2^-31.
  *
  *   0              MPI_COMM_WORLD and MPI_COMM_SELF, which never end
- *   1 to 2^31 - 1  the members are those of MPI_COMM_WORLD, in its order: the number alone
+ *   1 to 2^31 - 1  the members of MPI_COMM_WORLD, in its order: the number alone
  *   others         all other communicators
  *
- * An adapter that matches compares the lowest bits of a generation (transport/verbs/verbs_frame.h); so that it can match messages of
- * copies of MPI_COMM_WORLD, these are small.
+ * An adapter that matches compares the lowest bits of a generation (transport/verbs/verbs_frame.h).  The generations of
+ * copies of MPI_COMM_WORLD are small, so that it can match their messages.
  *
- * What is counted is kept until the end: 16 bytes for each context id and group.
+ * The counts are kept until MPI_Finalize: 16 bytes for each context id and group.
  */
 #include "pml/pml.h"
 
@@ -34,11 +34,11 @@
 
 #define OTHERS                                                                                 \
     (UINT32_C(1)                                                                               \
-     << 31) /* a generation of a communicator whose members are not those of MPI_COMM_WORLD */
-#define NUMBERS (OTHERS - 1) /* bits of a number */
+     << 31) /* a generation of a communicator whose members differ from MPI_COMM_WORLD */
+#define NUMBERS (OTHERS - 1) /* the bits of a number */
 
 struct counted {
-    uint32_t count; /* from 1 */
+    uint32_t count; /* starts at 1 */
     uint32_t context_id;
     uint64_t group;
 };
@@ -64,7 +64,7 @@ static uint64_t group_hash(ompi_group_t *group)
     return hash_spread(hash);
 }
 
-/* The same for both sides of an intercommunicator. */
+/* Equal on both sides of an intercommunicator. */
 static uint64_t members_hash(const ompi_communicator_t *comm)
 {
     uint64_t ours = group_hash(comm->c_local_group), theirs;
@@ -96,7 +96,7 @@ static bool counted_is(const void *arg, const void *slot, const void *key)
 
 static const struct hash_kind by_group = {sizeof(struct counted), counted_hash, counted_is};
 
-/* One more; false: no memory. */
+/* Counts one more communicator; false: no memory. */
 static bool generation_count(uint64_t group, uint32_t context_id, uint32_t *number)
 {
     const struct counted new = {.count = 1, .context_id = context_id, .group = group};

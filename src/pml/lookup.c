@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lookup.c - the addresses of processes, which they have published in the modex.
+ * lookup.c - looks up the addresses that processes have published in the modex.
  *
- * A question to PMIx wakes its thread, and the answer wakes us: with 64 processes that all meet,
- * that was half of what a first contact took.  So a process that has met n others asks, together with
- * the next one, for up to n more that it may meet: those of its job and host whose ranks are nearest
- * to the wanted one.  Only the wanted one is waited for.  A job in which each rank speaks with few
- * others asks for at most twice as many addresses as it needs.
+ * A query to PMIx wakes its thread, and the answer wakes us: with 64 processes that all meet,
+ * that was half of the time of a first contact.  So a process that has met n others requests, with
+ * the next address, up to n more that it may need: of processes of its job and host with the ranks
+ * nearest to the wanted one.  It waits only for the wanted one.  A job in which each rank
+ * communicates with few others requests at most twice as many addresses as it needs.
  *
  *   NULL ---> ASKED ---> THERE ---> NULL    the process is met: its address is used once
- *               +-----> ABSENT              the server has to be asked for it: one by one
+ *               +-----> ABSENT              the server must be queried for it: one at a time
  *
- * Before all that: the processes of a job on one host find each other's addresses in a file that they share
- * (mbx_address_share), by a label of what tells their launcher from all others and of the rank.  PMIx is asked
- * for those that are not there: of other hosts and other jobs, of processes that have not come so far, and where there is no
- * such file.
+ * Before any query: the processes of a job on one host find each other's addresses in a file that they share
+ * (mbx_address_share).  The label there is a hash of the launcher's identity, the job and the rank.  PMIx is queried
+ * for the others: processes of other hosts and other jobs, processes that have not shared theirs yet, and
+ * all processes where there is no such file.
  *
- * What is asked ahead is only looked for in what the server has left on this host
- * (PMIX_OPTIONAL): each question is answered soon, whoever has published what.
+ * Queries ahead of need search only the data that the server has on this host
+ * (PMIX_OPTIONAL), so each is answered soon, whether the process has published its address or not.
  *
- * Threads: pml_lookup() is called by one at a time; the answers come in PMIx's thread, which takes
- * `lock` and nothing else.  That thread is on its way back through the component when it has answered,
- * so at the end, before Open MPI unloads the component, a question is waited for that it takes behind
- * all others.
+ * Threads: pml_lookup() is called by one thread at a time.  The answers come in PMIx's thread, which
+ * takes `lock` and no other lock.  After an answer that thread still has to return through the
+ * component.  So before Open MPI unloads the component, pml_lookup_close() makes one more query and
+ * waits for its answer: PMIx answers queries in order.
  */
 #include "base/environ.h"
 #include "pml/pml.h"
@@ -43,15 +43,15 @@ struct lookup {
 static struct {
     struct lookup **asked; /* by rank of our job; or NULL */
     uint32_t ranks;
-    uint32_t met; /* processes of our job and host */
+    uint32_t met; /* number of processes of our job and host */
     uint32_t under_way;
-    pthread_mutex_t lock; /* of states, addresses and under_way */
+    pthread_mutex_t lock; /* guards states, addresses and under_way */
     pthread_cond_t answered;
 } ahead = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
 
 /* ---- without PMIx ---- */
 
-/* FNV-1a. */
+/* One step of the FNV-1a hash. */
 static uint64_t label_add(uint64_t label, const void *bytes, size_t size)
 {
     const unsigned char *byte = bytes;
@@ -61,8 +61,9 @@ static uint64_t label_add(uint64_t label, const void *bytes, size_t size)
     return label;
 }
 
-/* Of the process with this rank of our job, if it is on this host; 0: nothing tells our job from others.  The number of
- * a job has 16 bits of its launcher; the place at which that one's server is reached is the launcher's alone while it lives. */
+/* The label of the process with this rank of our job, if it is on this host; 0 if nothing
+ * identifies our job.  The job's number has only 16 bits of its launcher; the address of the
+ * launcher's server is unique while the launcher lives. */
 static uint64_t label_of(uint32_t rank)
 {
     static const char *const servers[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4",
@@ -85,7 +86,7 @@ void pml_lookup_share(void)
     uint64_t label = label_of(ompi_proc_local()->super.proc_name.vpid);
 
     if (label != 0)
-        (void)mbx_address_share(pml.ep, label); /* or PMIx has it */
+        (void)mbx_address_share(pml.ep, label); /* if it fails, PMIx has the address */
 }
 
 static bool lookup_is_near(const ompi_proc_t *proc)
@@ -103,7 +104,8 @@ static bool lookup_shared(const ompi_proc_t *proc, struct mbx_address *address)
 
 /* ---- asking ahead ---- */
 
-/* In PMIx's thread.  The bytes are PMIx's; those of the address the library checks. */
+/* Called in PMIx's thread.  The bytes belong to PMIx; the library checks the address in
+ * them. */
 static void lookup_answered(void *arg, const void *bytes, size_t size)
 {
     struct lookup *lookup = arg;
@@ -127,7 +129,8 @@ static bool lookup_make_table(void)
     return ahead.asked != NULL;
 }
 
-/* False: it is not, for whatever reason; then it is asked for when it is met. */
+/* Requests an address ahead of need.  False if that fails; the address is then looked up when
+ * the process is met. */
 static bool lookup_ask(uint32_t rank)
 {
     struct lookup *lookup = calloc(1, sizeof *lookup);
@@ -148,7 +151,7 @@ static bool lookup_ask(uint32_t rank)
     return false;
 }
 
-/* May the process of this rank be met, and is it on this host? */
+/* Is this process on this host, and neither met nor requested yet? */
 static bool lookup_is_worth(uint32_t rank)
 {
     opal_process_name_t name = ompi_proc_local()->super.proc_name;
@@ -162,7 +165,7 @@ static bool lookup_is_worth(uint32_t rank)
            ((const ompi_proc_t *)proc)->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_PML] == NULL;
 }
 
-/* Asks for rank and for up to `more` others, the nearest first. */
+/* Requests the address of rank and of up to `more` others, the nearest ranks first. */
 static void lookup_ask_around(uint32_t rank, uint32_t more)
 {
     uint32_t far = 4 * more;
@@ -170,7 +173,7 @@ static void lookup_ask_around(uint32_t rank, uint32_t more)
     if (!lookup_ask(rank))
         return;
     for (uint32_t distance = 1; more > 0 && distance <= far; distance++) {
-        uint32_t ranks[2] = {rank - distance, rank + distance}; /* below 0: it wraps */
+        uint32_t ranks[2] = {rank - distance, rank + distance}; /* wraps around below 0 */
 
         for (int i = 0; i < 2 && more > 0; i++)
             if (ranks[i] < ahead.ranks && lookup_is_worth(ranks[i])) {
@@ -181,7 +184,7 @@ static void lookup_ask_around(uint32_t rank, uint32_t more)
     }
 }
 
-/* Waits for what was asked, and forgets it.  True: it was there. */
+/* Waits for a requested address, and frees its entry.  True: the address was found. */
 static bool lookup_take(uint32_t rank, struct mbx_address *address)
 {
     struct lookup *lookup = ahead.asked[rank];
@@ -199,7 +202,8 @@ static bool lookup_take(uint32_t rank, struct mbx_address *address)
     return is_there;
 }
 
-/* True: the address of a process of our job and host, which was asked for with others. */
+/* Looks up a process of our job and host, with others ahead of need.  False:
+ * pml_series_lookup() must do it. */
 static bool lookup_ahead(const ompi_proc_t *proc, struct mbx_address *address)
 {
     uint32_t rank = proc->super.proc_name.vpid;

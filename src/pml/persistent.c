@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * persistent.c - requests that MPI_Start starts again and again.
+ * persistent.c - persistent requests, which MPI_Start starts.
  *
- * While such a request is not active it is complete, and so MPI_Request_free() gives it back at
+ * While such a request is not active it is complete, so MPI_Request_free() gives it back at
  * once; while it is active, its completion does.
  */
 #include "pml/pml.h"
@@ -56,7 +56,8 @@ void pml_persistent_end(mca_pml_base_request_t *base)
         unstarted_remove(own);
 }
 
-/* Its peer becomes one now.  Whom nobody can reach is told when it is started. */
+/* Lists a request that was not started.  The look-up adds its peer now; an unreachable peer is
+ * reported when the request is started. */
 static void persistent_note(struct pml_own *own, bool is_send, int peer, int tag,
                             ompi_communicator_t *comm)
 {
@@ -72,7 +73,7 @@ static void persistent_note(struct pml_own *own, bool is_send, int peer, int tag
 
 /* ---- MPI's calls ---- */
 
-/* It is complete, and starts nothing. */
+/* Makes the request complete and inactive. */
 static void persistent_rest(mca_pml_base_request_t *base, struct pml_own *own)
 {
     pml_request_begin(base, own);

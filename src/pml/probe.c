@@ -2,9 +2,9 @@
 /*
  * probe.c - MPI's probes: looking at a message, and taking it out for one receive.
  *
- * A probe of a rank that has died fails if nothing of it is there.  A blocking one from any source
- * fails, as such a receive does, if a rank of its communicator has died since it began (deaths.c);
- * MPI_Iprobe, which cannot tell when it began, does not.
+ * A probe of a rank that has died fails if no message from that rank is waiting.  A blocking probe
+ * from any source fails, as a receive from any source does, if a rank of its communicator has died
+ * since the probe began (deaths.c).  MPI_Iprobe, which does not know when it began, does not fail.
  */
 #include "pml/pml.h"
 
@@ -17,7 +17,8 @@ static void probe_report(ompi_communicator_t *comm, const struct mbx_status *fou
         pml_status_fill(status, pml_comm_rank(comm, found), found->tag, found->size);
 }
 
-/* The library's probe has found nothing: MPI's or Open MPI's error, or OMPI_SUCCESS. */
+/* Called when the library's probe has found nothing: MPI's or Open MPI's error, or
+ * OMPI_SUCCESS. */
 static int probe_in_vain(ompi_communicator_t *comm, int src, int tag, int rc)
 {
     if (rc == -ENOTCONN)
@@ -27,14 +28,14 @@ static int probe_in_vain(ompi_communicator_t *comm, int src, int tag, int rc)
     return pml_failures_of(comm, src, tag);
 }
 
-/* Open MPI's progress, once, from a call that waits.  What opal_progress() returns differs between
- * the series. */
+/* Calls Open MPI's progress once, from a call that waits.  The type of opal_progress()'s result
+ * differs between the series. */
 static void progress_waiting(void)
 {
     (void)opal_progress();
 }
 
-/* Looks once, and calls progress if it finds nothing. */
+/* Probes once, and calls progress if it finds nothing. */
 static int probe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
                       ompi_status_public_t *status, void (*progress)(void))
 {
@@ -72,7 +73,7 @@ int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t 
     return err;
 }
 
-/* Open MPI's message for one of the library's. */
+/* Wraps a message of the library in one of Open MPI's. */
 static int probe_wrap(ompi_communicator_t *comm, const struct mbx_status *found,
                       mbx_message handle, ompi_message_t **message)
 {
@@ -90,7 +91,7 @@ static int probe_wrap(ompi_communicator_t *comm, const struct mbx_status *found,
     return OMPI_SUCCESS;
 }
 
-/* As probe_once(), and takes the message out. */
+/* As probe_once(), but takes the message out. */
 static int mprobe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
                        ompi_message_t **message, ompi_status_public_t *status,
                        void (*progress)(void))

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * procs.c - who a process of Open MPI is in the library.
+ * procs.c - the mapping of Open MPI's processes to the library's peers.
  *
- * Each process publishes the address of its endpoint in the modex.  Another one looks it up when
- * it first sends to that process, or receives from it by rank, and keeps the peer number with
- * Open MPI's process: so processes that come later (spawn, connect) need nothing of their own.
- * One thread at a time looks up (lookup.c): when several ask PMIx at once for the same process, not
- * each of them gets an answer from that of Open MPI 5.0.
+ * Each process publishes the address of its endpoint in the modex.  Another process looks it up when
+ * it first sends to that process, or receives from it by rank, and keeps the peer number in
+ * Open MPI's process: so processes that come later (spawn, connect) need no special treatment.
+ * One thread at a time looks up (lookup.c): when several threads query the PMIx of Open MPI 5.0 at
+ * once for the same process, not all of them get an answer.
  *
- * Open MPI does not say that a process of another job is gone.  So each communicator that knows the
- * number of one is counted; when none does any more, and the library says that the process has closed
- * its endpoint, the peer is removed, and its number is another's.
+ * Open MPI does not report that a process of another job is gone.  So the communicators that use
+ * the number of such a process are counted.  When there is none, and the library says that the
+ * process has closed its endpoint, the peer is removed, and its number can be reused.
  *
  * Invariants
  *   I1  proc_endpoints[PML] of a process is 0, or its peer number + 1
- *   I2  guests[number].users communicators have a process of another job as this peer; meeting is
- *       held when they change
+ *   I2  guests[number].users communicators have a process of another job as this peer; the lock
+ *       `meeting` is held when they change
  */
 #include "pml/pml.h"
 
@@ -27,15 +27,15 @@ extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
 
 static pthread_mutex_t meeting = PTHREAD_MUTEX_INITIALIZER;
 
-/* By peer number; only of other jobs: processes of our own do not go before we do. */
+/* By peer number, for other jobs only: processes of our own job do not end before us. */
 struct guest {
-    ompi_proc_t *proc; /* which we hold, so that Open MPI does; or NULL */
+    ompi_proc_t *proc; /* retained, so that Open MPI keeps it; or NULL */
     uint32_t users;    /* communicators that know the number */
 };
 
 static struct guest *guests;
 static uint32_t guest_slots;
-static _Atomic uint32_t guest_count; /* that are not NULL */
+static _Atomic uint32_t guest_count; /* entries with a process */
 
 int pml_procs_open(void)
 {
@@ -54,7 +54,7 @@ int pml_add_procs(ompi_proc_t **procs, size_t count)
     return err == OMPI_SUCCESS ? pml_failures_add_procs(procs, count) : err;
 }
 
-/* The library keeps the peer: a message of it may be on its way. */
+/* The library keeps the peer: a message from it may be in flight. */
 int pml_del_procs(ompi_proc_t **procs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -62,7 +62,7 @@ int pml_del_procs(ompi_proc_t **procs, size_t count)
     return OMPI_SUCCESS;
 }
 
-/* Open MPI lets go of all processes at its end, whoever holds them. */
+/* At its end Open MPI frees all processes, even retained ones. */
 void pml_procs_close(void)
 {
     free(guests);
@@ -139,7 +139,7 @@ void pml_procs_remove(void)
 {
     if (guest_count == 0)
         return;
-    (void)mbx_progress(pml.ep); /* what they had sent last */
+    (void)mbx_progress(pml.ep); /* handles their last messages */
     pthread_mutex_lock(&meeting);
     guests_remove();
     pthread_mutex_unlock(&meeting);

@@ -2,30 +2,31 @@
 /*
  * progress.c - completions of the library become completions of requests; and how a call waits.
  *
- * Without threads the library calls pml_recv_done() or pml_send_done() when a request of its own
- * completes (MBX_DONE), and that completes Open MPI's.  They are within a call of the library, of
- * which no other may be made; so a completion whose telling calls Open MPI, which may call us, or
- * needs the library itself, is put aside until that call has returned.  With threads a completion
- * is copied out under the library's lock, and whoever has the copy completes the request: so
- * nobody holds a lock of ours while MPI is called, and any number of threads may be here.
+ * Without threads the library calls pml_recv_done() or pml_send_done() when one of its requests
+ * completes (MBX_DONE), and these complete Open MPI's request.  They run inside a call of the
+ * library, and must not call the library again.  So a completion is put aside until that call has
+ * returned if its report needs the library, or calls Open MPI, which may call us.  With threads a
+ * completion is copied out under the library's lock, and the thread with the copy completes the
+ * request: so no thread holds a lock of ours while MPI is called, and any number of threads may
+ * be here.
  *
- * A blocking call looks at the endpoint, and calls Open MPI's progress behind every
- * POLLS_ALONE looks: its other components need that.  While nothing comes, the core is given
- * away: behind so many polls in vain sched_yield() is called, and behind so many of these the
- * thread sleeps until something arrives, or SLEEP_NS have passed, for the other components.
- * Ranks that share cores are told so by the launcher, or by MBX_OVERSUBSCRIBED, and give them
- * away sooner: at once if there are more than two for each core, since the rank that is waited for
- * then seldom runs.
+ * A blocking call polls the endpoint, and calls Open MPI's progress after every POLLS_ALONE
+ * polls, because its other components need that.  While nothing comes, it yields the core:
+ * sched_yield() after a number of empty polls, and after YIELDS_AWAKE of these the thread sleeps
+ * until something arrives, or until SLEEP_NS have passed, for the other components.
+ * Ranks that share cores (according to the launcher, or to MBX_OVERSUBSCRIBED) yield
+ * sooner: at once if there are more than two per core, because then the awaited rank
+ * seldom runs.
  *
- * Who tests or probes may compute between its calls, and each turn of the others costs it more than
- * a poll does.  So such calls look twice as often before each further time that they give the core
- * away, up to POLLS_TESTED, until something has come.
+ * A rank that tests or probes may compute between its calls, and it loses more core time to the
+ * other ranks than a poll takes.  So such calls poll twice as often before each further yield, up
+ * to POLLS_TESTED, until something has come.
  *
- * A poll of Open MPI's own waits, for several requests at a time, goes through all of its progress,
- * and takes as long as POLLS_MPI of ours.
+ * A poll in Open MPI's own waits, for several requests at a time, runs its whole progress,
+ * and takes as long as POLLS_MPI of our polls.
  *
- * Open MPI gives the core away itself, behind each poll of its own loops that has moved nothing,
- * where it knows that ranks share cores.  So these are told that something has moved.
+ * Where Open MPI knows that ranks share cores, its own loops yield after each poll that has moved
+ * nothing.  So there pml_progress() reports that something has moved.
  */
 #include "base/environ.h"
 #include "base/launcher.h"
@@ -35,18 +36,18 @@
 
 #define POLLS_ALONE 64u
 
-/* Looks in vain behind which the core is given away: some 50 us. */
+/* Empty polls before a yield: some 50 us. */
 #define POLLS_KEEP    2048u
 #define POLLS_SHARED  32u
 #define POLLS_CROWDED 2u
 #define POLLS_TESTED  64u
 #define POLLS_MPI     4u
 
-/* Such times behind which the thread sleeps. */
+/* Yields before the thread sleeps. */
 #define YIELDS_AWAKE 64u
 #define SLEEP_NS     1000000
 
-/* Requests of MPI_Waitall whose lines are asked for ahead. */
+/* MPI_Waitall prefetches the cache lines of requests so many ahead. */
 #define WAIT_AHEAD 8
 
 #define COPIES     8
@@ -54,13 +55,12 @@
 static struct {
     ompi_request_fns_t usual; /* Open MPI's */
     unsigned keep;            /* POLLS_KEEP, POLLS_SHARED or POLLS_CROWDED */
-    unsigned polls_mpi[2];    /* what a poll of Open MPI's counts as: of a wait, of a test */
+    unsigned polls_mpi[2];    /* polls that one of Open MPI's counts as: in a wait, in a test */
     bool is_tested;           /* by a call that does not wait */
-    _Atomic unsigned
-        polls; /* in vain, in a row; of all threads together, not to the last one */
-    _Atomic unsigned yields;       /* since something has come; so, too */
-    const ompi_request_t *awaited; /* that wait_polling() waits for, or NULL */
-    unsigned alone;                /* polls of waits, without Open MPI's others */
+    _Atomic unsigned polls; /* consecutive empty ones; of all threads together, approximately */
+    _Atomic unsigned yields;       /* since something has come; also approximate */
+    const ompi_request_t *awaited; /* the request of wait_polling(), or NULL */
+    unsigned alone;                /* polls in waits that did not call Open MPI's progress */
     struct pml_later *later, **last;
 } progress = {.last = &progress.later};
 
@@ -116,7 +116,8 @@ void pml_later_done(const struct mbx_completion *completion)
     pml_report_later(&own->later, completion);
 }
 
-/* In the order in which they came; what MPI calls may add others, or come here itself. */
+/* Reports completions in order of arrival; MPI may add others during a report, or call this
+ * again. */
 static OUT_OF_LINE int progress_report_later(void)
 {
     int count = 0;
@@ -134,14 +135,14 @@ static OUT_OF_LINE int progress_report_later(void)
     return count;
 }
 
-/* What completed within the library is told already, but for this. */
+/* Reports the completions that were put aside. */
 static inline void progress_rest(void)
 {
     if (unlikely(progress.later != NULL))
         progress_report_later();
 }
 
-/* One look.  How much has moved. */
+/* Polls once.  Returns the amount of progress. */
 static inline int progress_poll(void)
 {
     int moved;
@@ -173,7 +174,7 @@ static inline unsigned progress_yields(void)
     return atomic_load_explicit(&progress.yields, memory_order_relaxed);
 }
 
-/* So many polls in vain before the core is given away. */
+/* The number of empty polls before a yield. */
 static inline unsigned polls_left(void)
 {
     unsigned polls = progress.keep;
@@ -185,7 +186,7 @@ static inline unsigned polls_left(void)
     return polls;
 }
 
-/* One more poll was in vain, which took as long as so many of ours.  True: the core was given away. */
+/* Counts an empty poll that took as long as `polls` of ours.  True: the core was yielded. */
 static inline bool progress_in_vain(unsigned polls)
 {
     polls += atomic_load_explicit(&progress.polls, memory_order_relaxed);
@@ -212,7 +213,7 @@ int pml_progress(void)
     return moved == 0 && progress.keep != POLLS_KEEP ? 1 : moved;
 }
 
-/* Of one thread alone. */
+/* Without threads only. */
 static inline void progress_is_tested(bool is_tested)
 {
     if (!pml.has_threads)
@@ -235,11 +236,11 @@ void pml_progress_test(void)
     progress_is_tested(false);
 }
 
-/* Until the request is complete; is_short: or the core has been given away. */
+/* Waits until the request is complete or, with is_short, until the core was yielded. */
 static inline void wait_polling(ompi_request_t *request, bool is_short)
 {
     const ompi_request_t *outer =
-        progress.awaited; /* which calls us from Open MPI's progress */
+        progress.awaited; /* of an outer wait, whose progress has called this */
 
     progress.awaited = request;
     while (!REQUEST_COMPLETE(request)) {
@@ -262,7 +263,7 @@ static OUT_OF_LINE void wait_long(ompi_request_t *request)
     wait_polling(request, false);
 }
 
-/* Is the request complete before the core has been given away? */
+/* Waits at most until the core is yielded.  True if the request is complete. */
 static OUT_OF_LINE bool wait_short(ompi_request_t *request)
 {
     progress_moved();
@@ -270,8 +271,9 @@ static OUT_OF_LINE bool wait_short(ompi_request_t *request)
     return REQUEST_COMPLETE(request);
 }
 
-/* As the library asks of a request of ours, without threads.  Open MPI's own waits put what they wait by into each of their requests;
- * MPI_Waitall counts those that are open, the others 1. */
+/* Callback of the library, without threads: the number of requests that the wait for this one
+ * still needs; 0: no wait.  Open MPI's own waits store their wait object in each of their
+ * requests; MPI_Waitall counts the open requests, other waits 1. */
 static uint32_t progress_waits(const void *user, enum mbx_queue kind)
 {
     const ompi_request_t *request = kind == MBX_RECVS
@@ -287,7 +289,7 @@ static uint32_t progress_waits(const void *user, enum mbx_queue kind)
     return sync->count > 0 ? (uint32_t)sync->count : 0;
 }
 
-/* Without threads.  The first poll finds what has arrived already. */
+/* Waits without threads.  The first poll finds completions that have already arrived. */
 static inline void wait_alone(ompi_request_t *request)
 {
     mbx_progress(pml.ep);
@@ -305,7 +307,7 @@ void pml_wait(ompi_request_t *request)
         wait_alone(request);
 }
 
-/* MPI_Wait.  One of ours that ends well and is not persistent needs no more than this. */
+/* MPI_Wait.  The short path is for our own requests that succeed and are not persistent. */
 static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *status)
 {
     ompi_request_t *request = *out;
@@ -326,22 +328,23 @@ static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *sta
     return OMPI_SUCCESS;
 }
 
-/* Open MPI's own forgets the error of a persistent request that has ended in MPI_Testall, MPI_Testany (4.1 and 5.0) and
- * MPI_Waitall (5.0).  The request has it until it is started again. */
+/* Open MPI's own MPI_Testall, MPI_Testany (4.1 and 5.0) and MPI_Waitall (5.0) lose the error of
+ * a persistent request.  The request keeps it until it is started again. */
 static inline int forgotten_error(const ompi_request_t *request)
 {
     return unlikely(request->req_persistent) ? request->req_status.MPI_ERROR : OMPI_SUCCESS;
 }
 
-/* Asks for the lines of a request that end it, if it is one of ours. */
+/* Prefetches the cache lines that complete a request, if it is one of ours. */
 static inline void wait_prefetch(const ompi_request_t *request)
 {
     __builtin_prefetch(&request->req_status, 1);
     __builtin_prefetch(&((const mca_pml_base_request_t *)request)->req_datatype, 1);
 }
 
-/* A request that is complete: what MPI_Waitall does with it.  False: Open MPI is to do it, for it is not ours, is persistent or
- * has failed.  Whose it is says the call that frees it, which lies in a line that is needed anyway. */
+/* Ends a complete request in MPI_Waitall.  False: Open MPI must do it, because the request is
+ * not ours, is persistent or has failed.  req_free identifies our requests; it is in a cache
+ * line that is needed anyway. */
 static inline bool wait_all_ends(ompi_request_t **out, ompi_status_public_t *status)
 {
     ompi_request_t *request = *out;
@@ -354,7 +357,7 @@ static inline bool wait_all_ends(ompi_request_t **out, ompi_status_public_t *sta
             *status = request->req_status;
         pml_recv_end((pml_recv_t *)request);
     } else if (request == &ompi_request_empty || request == MPI_REQUEST_NULL) {
-        /* a send that has left at once, or nothing */
+        /* a send that has left at once, or MPI_REQUEST_NULL */
         if (status != NULL)
             *status = request->req_status;
     } else {
@@ -364,7 +367,7 @@ static inline bool wait_all_ends(ompi_request_t **out, ompi_status_public_t *sta
     return true;
 }
 
-/* What Open MPI's own has said of requests that are all complete. */
+/* Corrects the result of Open MPI's own function for requests that are all complete. */
 static int all_ended(int err, size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count && err == OMPI_SUCCESS; i++)
@@ -373,7 +376,7 @@ static int all_ended(int err, size_t count, ompi_request_t **requests)
     return err;
 }
 
-/* Is one of them complete, and has failed? */
+/* True if a request is complete and has failed. */
 static bool wait_all_is_lost(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++)
@@ -383,7 +386,7 @@ static bool wait_all_is_lost(size_t count, ompi_request_t **requests)
     return false;
 }
 
-/* MPI_Waitall if one is: it does not wait for the others. */
+/* MPI_Waitall when a request has failed: it does not wait for the others. */
 static int wait_all_lost(size_t count, ompi_request_t **requests,
                          ompi_status_public_t *statuses)
 {
@@ -397,8 +400,9 @@ static int wait_all_lost(size_t count, ompi_request_t **requests,
     return MPI_ERR_IN_STATUS;
 }
 
-/* MPI_Waitall of what does not end while the core is kept.  Open MPI's own is not called if one has failed already: 4.1 never returns
- * from that with threads, and in both series it forgets the errors of persistent ones. */
+/* MPI_Waitall by Open MPI's own function.  It is not called if a request has failed already:
+ * with threads 4.1 would never return, and both series lose the errors of persistent
+ * requests. */
 static int wait_all_usual(size_t count, ompi_request_t **requests,
                           ompi_status_public_t *statuses)
 {
@@ -407,9 +411,10 @@ static int wait_all_usual(size_t count, ompi_request_t **requests,
     return all_ended(progress.usual.req_wait_all(count, requests, statuses), count, requests);
 }
 
-/* MPI_Waitall, without threads.  What ends while the core is kept is ended here, one after the other.  From the first on that is
- * not, Open MPI's own goes on, which says who waits for what, too (progress_waits()): it does with each what
- * it would have done among all. */
+/* MPI_Waitall, without threads.  Ends the requests here, in order, while each completes before
+ * a yield.  From the first other request on, Open MPI's own function continues: it treats the
+ * rest as it would have in a call for all, and progress_waits() can tell which requests it
+ * waits for. */
 static int progress_wait_all(size_t count, ompi_request_t **requests,
                              ompi_status_public_t *statuses)
 {
@@ -421,7 +426,7 @@ static int progress_wait_all(size_t count, ompi_request_t **requests,
             wait_prefetch(requests[i + WAIT_AHEAD]);
         if (!REQUEST_COMPLETE(requests[i]) &&
             (requests[i]->req_type != OMPI_REQUEST_PML || !wait_short(requests[i])))
-            break; /* others, as nonblocking collectives, are moved by Open MPI's progress */
+            break; /* other requests (nonblocking collectives) need Open MPI's progress */
         if (!wait_all_ends(&requests[i], has_statuses ? &statuses[i] : NULL))
             break;
     }
@@ -515,7 +520,7 @@ int pml_progress_open(void)
     return OMPI_SUCCESS;
 }
 
-/* Open MPI unregisters its callback late: behind the end of the endpoint. */
+/* Open MPI itself would unregister the callback too late: after the endpoint has closed. */
 void pml_progress_close(void)
 {
     (void)opal_progress_unregister(pml_progress);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * recv.c - MPI's receives, and those of a message that a matched probe has taken.
+ * recv.c - MPI's receives, including receives of a message that a matched probe has taken.
  *
- * A matched message is the library's handle of it, in the pointer that Open MPI's message has
- * for us.
+ * A matched message is the library's handle, in the pointer that Open MPI's message reserves for
+ * us.
  */
 #include "pml/pml.h"
 
@@ -11,13 +11,13 @@
 
 static_assert(sizeof(void *) == sizeof(mbx_message), "a message's handle is kept in a pointer");
 
-/* What the library is told of a receive: layout is that of one which is not in one piece. */
+/* Arguments of the library's receive calls; layout is for non-contiguous buffers. */
 struct recv_args {
     struct mbx_options options;
     struct mbx_layout layout;
 };
 
-/* Where the bytes are to be written, and with which options: *told. */
+/* Returns the buffer to receive into, and sets the options in *args. */
 static inline void *recv_buffer(pml_recv_t *recv, void *buf, size_t count,
                                 const ompi_datatype_t *type, struct recv_args *args)
 {
@@ -39,7 +39,7 @@ static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
     return pml_error(err);
 }
 
-/* With threads, or not in one piece. */
+/* Posts with threads, or for a non-contiguous buffer. */
 static OUT_OF_LINE int recv_post(pml_recv_t *recv, struct pml_wanted wanted, void *buf,
                                  size_t count, ompi_datatype_t *type)
 {
@@ -51,7 +51,8 @@ static OUT_OF_LINE int recv_post(pml_recv_t *recv, struct pml_wanted wanted, voi
     return likely(err == 0) ? OMPI_SUCCESS : recv_failed(recv, err);
 }
 
-/* The library is compiled into this: options that are known here cost nothing there. */
+/* Posts to a contiguous buffer.  The library is compiled into this call: constant options cost
+ * nothing. */
 static inline int recv_post_flat(pml_recv_t *recv, struct pml_wanted wanted, void *buf,
                                  size_t count, const ompi_datatype_t *type)
 {
@@ -104,7 +105,7 @@ FLATTEN int pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, i
     return OMPI_SUCCESS;
 }
 
-/* Waits for it, and gives it back.  Its error. */
+/* Waits for the request, and frees it.  Returns its error. */
 static int recv_wait(ompi_request_t *request, ompi_status_public_t *status)
 {
     int err;
@@ -119,7 +120,8 @@ static int recv_wait(ompi_request_t *request, ompi_status_public_t *status)
     return err;
 }
 
-/* The rank of the sender, if that is known without a call; MPI_UNDEFINED: it is not. */
+/* The rank of the sender, if it is known without a call of the library; otherwise
+ * MPI_UNDEFINED. */
 static inline int recv_source(const ompi_communicator_t *comm, int wanted,
                               const struct mbx_status *status)
 {
@@ -132,7 +134,7 @@ static inline int recv_source(const ompi_communicator_t *comm, int wanted,
                : MPI_UNDEFINED;
 }
 
-/* One that is not there, or of which a request has to be kept. */
+/* Receives a message that has not arrived, or that needs a request. */
 static OUT_OF_LINE int recv_with_request(void *buf, size_t count, ompi_datatype_t *type,
                                          int src, int tag, ompi_communicator_t *comm,
                                          ompi_status_public_t *status)
@@ -143,7 +145,7 @@ static OUT_OF_LINE int recv_with_request(void *buf, size_t count, ompi_datatype_
     return likely(err == OMPI_SUCCESS) ? recv_wait(request, status) : err;
 }
 
-/* True: the message was there, and has been received. */
+/* True: the message had arrived, and has been received. */
 static inline bool recv_at_once(void *buf, size_t count, const ompi_datatype_t *type, int src,
                                 int tag, ompi_communicator_t *comm,
                                 ompi_status_public_t *status)
@@ -230,7 +232,7 @@ static OUT_OF_LINE void recv_ended(pml_recv_t *recv, int error)
     ompi_status_public_t *status = &base->req_ompi.req_status;
 
     pml_data_release(base, &recv->own);
-    /* MPI cancels what it has found to have failed, too */
+    /* MPI also cancels requests that it has found to have failed */
     if (error == -ECANCELED) {
         if (unlikely(pml_deaths_ended(recv)))
             status->MPI_ERROR = MPI_ERR_OTHER;
@@ -255,7 +257,7 @@ void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completio
         recv_ended(recv, completion->error);
 }
 
-/* Within the library, without threads. */
+/* Called inside the library, without threads. */
 void pml_recv_done(const struct mbx_completion *completion)
 {
     pml_recv_t *recv = completion->user;

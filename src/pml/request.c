@@ -7,15 +7,14 @@
  *    └──────────────────────────── freed by MPI ───────────┘
  *
  * MPI may free a request before it is complete, after, or from within its completion; and with
- * threads at that moment.  So each of the two ends is marked, and who marks the second one gives
- * the request back.  The mark of the completion comes last of all that completes a request, but
- * for a callback.
+ * threads at the same moment.  So each of the two ends is marked, and the thread that marks the
+ * second one gives the request back.  A completion sets its mark last, unless there is a callback.
  *
  * A persistent request that is not active is complete and not freed.
  *
  * Invariant
  *   I1  a request that is back, or was never used, is not persistent and has no callback, nothing
- *       to release, and no handle in Fortran
+ *       to release, and no Fortran handle
  */
 #include "pml/pml.h"
 
@@ -32,7 +31,7 @@ static void request_open(mca_pml_base_request_t *base, struct pml_own *own,
     base->req_ompi.req_complete_cb = NULL;
     base->req_ompi.req_complete_cb_data = NULL;
     base->req_type = type;
-    /* a debugger takes what was never used for free */
+    /* debuggers take a request in this state for free */
     base->req_ompi.req_state = OMPI_REQUEST_INVALID;
     base->req_comm = NULL;
     base->req_pml_complete = true;
@@ -76,8 +75,9 @@ int pml_requests_open(void)
     return err;
 }
 
-/* Open MPI's lists order what a thread did with a request before that which another one does next.
- * ThreadSanitizer does not see it: the lists are atomic by instructions that it does not follow. */
+/* Open MPI's lists order a thread's accesses to a request before accesses of its next user.
+ * ThreadSanitizer does not see it: the lists are atomic by instructions that it does not
+ * follow. */
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
@@ -142,7 +142,7 @@ static inline void recv_keep(pml_recv_t *recv)
     pml.spare = recv;
 }
 
-/* Without threads it stays here: the list has locks and counts for threads. */
+/* Without threads the receive is kept here: the list uses locks and atomic counts. */
 static inline void recv_drop(pml_recv_t *recv)
 {
     if (!pml.has_threads) {
@@ -153,7 +153,7 @@ static inline void recv_drop(pml_recv_t *recv)
     opal_free_list_return(&mca_pml_base_recv_requests, (opal_free_list_item_t *)recv);
 }
 
-/* The counts of an object: without threads they are a number. */
+/* Increments a reference count: without threads without an atomic instruction. */
 static inline void retain(opal_object_t *object)
 {
     if (unlikely(pml.has_threads)) {
@@ -203,7 +203,7 @@ void pml_send_describe(pml_send_t *send, const void *buf, size_t count, ompi_dat
     send->super.req_send_mode = mode;
     send->super.req_bytes_packed = pml_data_size(type, count);
     request_describe(&send->super.req_base, buf, count, type, dst, tag, comm, is_persistent);
-    /* osc/pt2pt asks for both when a send is complete */
+    /* osc/pt2pt reads both after a send has completed */
     send->super.req_base.req_ompi.req_status.MPI_SOURCE = dst;
     send->super.req_base.req_ompi.req_status.MPI_TAG = tag;
 }
@@ -214,7 +214,7 @@ void pml_recv_describe(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_
     request_describe(&recv->super.req_base, buf, count, type, src, tag, comm, is_persistent);
 }
 
-/* For debuggers it is free. */
+/* Marks the request as free for debuggers, and releases its datatype. */
 static inline void request_forget(mca_pml_base_request_t *base)
 {
     OMPI_REQUEST_FINI(&base->req_ompi);
@@ -241,8 +241,8 @@ void pml_recv_end(pml_recv_t *recv)
     recv_keep(recv);
 }
 
-/* Marks one end, which the base's own field says already; true if the other was there before.  With
- * threads both may come at one time. */
+/* Marks one end; the base's own field is set already.  True if the other end was marked
+ * before.  With threads both may come at the same time. */
 static inline bool request_ends(const mca_pml_base_request_t *base, struct pml_own *own,
                                 int end)
 {
@@ -251,8 +251,8 @@ static inline bool request_ends(const mca_pml_base_request_t *base, struct pml_o
     return end == PML_COMPLETE ? base->req_free_called : base->req_pml_complete;
 }
 
-/* Whom Open MPI's own parts have asked to be called may free the request, or start it again: so
- * the mark comes first, and nothing is touched behind a callback that says so. */
+/* A callback of Open MPI's own parts may free the request, or start it again: so the mark comes
+ * first, and nothing is touched after a callback that returns non-zero. */
 static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct pml_own *own)
 {
     ompi_request_complete_fn_t callback = base->req_ompi.req_complete_cb;
@@ -260,7 +260,7 @@ static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct p
     bool is_freed, is_complete;
 
     base->req_ompi.req_complete_cb = NULL;
-    if (own->event != 0) { /* order_recv.c's: it neither frees the request nor starts it */
+    if (own->event != 0) { /* order_recv.c's callback neither frees nor starts it */
         (void)callback(&base->req_ompi);
         ompi_request_complete(&base->req_ompi, true);
         if (request_ends(base, own, PML_COMPLETE))
@@ -306,7 +306,7 @@ static int request_free(ompi_request_t **request, mca_pml_base_request_t *base,
     return OMPI_SUCCESS;
 }
 
-/* Not with threads: another one may be telling of an error, and name the rank. */
+/* Not with threads: another thread may be reporting an error with the name of the rank. */
 void pml_send_let_go(pml_send_t *send)
 {
     mca_pml_base_request_t *base = &send->super.req_base;
@@ -339,7 +339,7 @@ int pml_request_free_recv(ompi_request_t **request)
     return request_free(request, &recv->super.req_base, &recv->own);
 }
 
-/* In time or not, the completion tells. */
+/* The completion reports whether the cancel came in time. */
 static int request_cancel_send(ompi_request_t *request, int flag)
 {
     pml_send_t *send = (pml_send_t *)request;

@@ -4,10 +4,10 @@
  *
  *   standard, ready   mbx_try_send a message that has left at once has no request: MPI gets its
  *                                  empty one, or the call returns
- *                     mbx_send     any other
+ *                     mbx_send     otherwise
  *   synchronous       mbx_ssend
  *   buffered          mbx_send of a copy in the memory of MPI_Buffer_attach: for MPI it is
- *                                  complete at once, our request frees itself
+ *                                  complete at once, and our request frees itself
  */
 #include "pml/pml.h"
 
@@ -17,8 +17,8 @@ static_assert(MCA_PML_BASE_SEND_STANDARD > MCA_PML_BASE_SEND_READY &&
                   MCA_PML_BASE_SEND_READY > MCA_PML_BASE_SEND_BUFFERED,
               "ready and standard sends are told by one comparison");
 
-/* The bytes leave, or are on their way: 1; 0; Open MPI's error.  layout: or NULL, they lie at
- * bytes. */
+/* Sends bytes, or by layout if it is not NULL.  1: the message has left; 0: it is active; or
+ * Open MPI's error. */
 static inline int send_bytes(pml_send_t *send, const void *bytes, size_t size,
                              const struct mbx_layout *layout, int dst, int tag,
                              bool is_synchronous, ompi_communicator_t *comm)
@@ -43,7 +43,7 @@ static inline int send_bytes(pml_send_t *send, const void *bytes, size_t size,
     return likely(rc >= 0) ? rc : pml_error(rc);
 }
 
-/* What is packed, in pieces or before.  As send_bytes(). */
+/* Sends non-contiguous or buffered data; returns as send_bytes() does. */
 static OUT_OF_LINE int send_packed(pml_send_t *send, const void *buf, size_t count,
                                    ompi_datatype_t *type, int dst, int tag,
                                    mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
@@ -77,7 +77,7 @@ static inline int send_go(pml_send_t *send, const void *buf, size_t count,
                       tag, mode == MCA_PML_BASE_SEND_SYNCHRONOUS, comm);
 }
 
-/* MPI never sees the request: it is freed from the beginning. */
+/* A buffered send: MPI never sees the request, which is marked as freed from the beginning. */
 static OUT_OF_LINE int send_buffered(pml_send_t *send, const void *buf, size_t count,
                                      ompi_datatype_t *type, int dst, int tag,
                                      ompi_communicator_t *comm)
@@ -96,10 +96,10 @@ static OUT_OF_LINE int send_buffered(pml_send_t *send, const void *buf, size_t c
     return rc < 0 ? rc : 1;
 }
 
-/* MPI's request stays valid until this call returns, whoever completes it meanwhile: so what
- * only MPI and debuggers ask for is written when it is known that it is needed.  Whom it is for is
- * written before: another thread may complete it with an error, which names that rank.  1: it was
- * not needed. */
+/* Starts a send with a request.  MPI's request stays valid until this call returns, even if
+ * another thread completes it.  So fields that only MPI and debuggers read are written later,
+ * if the request is kept.  The destination is written first: another thread may complete the
+ * request with an error that names the rank.  1: the request was not needed. */
 static inline int send_begin(pml_send_t *send, const void *buf, size_t count,
                              ompi_datatype_t *type, int dst, int tag,
                              mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
@@ -121,8 +121,8 @@ static inline int send_begin(pml_send_t *send, const void *buf, size_t count,
     return rc;
 }
 
-/* 1: a message of which nothing is to be kept has left; 0: it has to go another way, which says
- * what is wrong, too. */
+/* 1: the message has left, and needs no request; 0: send_with_request() must send it, and
+ * reports errors. */
 static inline int send_at_once(const void *buf, size_t count, const ompi_datatype_t *type,
                                int dst, int tag, mca_pml_base_send_mode_t mode,
                                ompi_communicator_t *comm)
@@ -148,7 +148,7 @@ static int send_with_request(const void *buf, size_t count, ompi_datatype_t *typ
                                   : send_begin(send, buf, count, type, dst, tag, mode, comm);
 }
 
-/* What could not leave at once. */
+/* Sends a message that could not leave at once. */
 static OUT_OF_LINE int isend_rest(const void *buf, size_t count, ompi_datatype_t *type, int dst,
                                   int tag, mca_pml_base_send_mode_t mode,
                                   ompi_communicator_t *comm, ompi_request_t **request)
@@ -222,7 +222,7 @@ void pml_send_completed(pml_send_t *send, const struct mbx_completion *completio
 
     pml_data_release(base, &send->own);
     base->req_ompi.req_status._ucount = completion->received;
-    if (completion->error == -ECANCELED) /* MPI cancels what it has found to have failed, too */
+    if (completion->error == -ECANCELED) /* MPI also cancels requests that it found failed */
         base->req_ompi.req_status._cancelled =
             base->req_ompi.req_status.MPI_ERROR == OMPI_SUCCESS;
     else if (unlikely(completion->error != 0))
@@ -230,7 +230,7 @@ void pml_send_completed(pml_send_t *send, const struct mbx_completion *completio
             pml_error_of_rank(base->req_comm, base->req_peer, completion->error);
 }
 
-/* Within the library, without threads. */
+/* Called inside the library, without threads. */
 void pml_send_done(const struct mbx_completion *completion)
 {
     pml_send_t *send = completion->user;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * series.h - Open MPI's headers, and what differs from one series to the next.
+ * series.h - Open MPI's headers, and the differences between its series.
  *
- * The component is built for one series, that of the headers, and checks when it is loaded that
- * it is that one (component.c): structures are laid out in another way in the next.
+ * The component is built for the series of its headers, and checks the series when it is
+ * loaded (component.c): the layout of structures differs between series.
  */
 #ifndef PML_SERIES_H
 #define PML_SERIES_H
@@ -18,8 +18,8 @@
 #error "the component knows the series 4.1 and 5.0 of Open MPI"
 #endif
 
-/* Are Open MPI's structures as large as the headers say?  They have parts that are there or not
- * as it was configured. */
+/* True if Open MPI's structures have the sizes of the headers.  Some of their members depend on
+ * its configuration. */
 static inline bool pml_series_fits(void)
 {
     return OBJ_CLASS(ompi_request_t)->cls_sizeof == sizeof(ompi_request_t) &&

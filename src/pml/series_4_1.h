@@ -7,8 +7,9 @@
 
 #include <ompi_config.h>
 
-/* The base's requests include a header for a tool's interface, which includes one that is not
- * installed where Open MPI is built without that interface.  The requests use nothing of it. */
+/* The base's requests include a header of a tool interface (PERUSE).  That header includes
+ * another one, which is not installed if Open MPI was built without the interface.  The
+ * requests use nothing of it. */
 #if !__has_include(<ompi/peruse/peruse.h>)
 #define _PERUSE_INTERNAL_H_
 #endif
@@ -34,8 +35,8 @@
 
 #define PML_SERIES "4.1"
 
-/* What only this series has; another one can load the component, which then says that it does
- * not fit. */
+/* Symbols of this series only.  They are weak, so that another series can load the component,
+ * which then reports the mismatch. */
 #pragma weak opal_pmix
 #pragma weak orte_process_info
 #pragma weak opal_value_t_class
@@ -43,7 +44,7 @@
 #define PML_COMPONENT_TYPE    mca_pml_base_component_2_0_0_t
 #define PML_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_0_0
 
-/* Context ids are agreed on by all members, up to what Open MPI can count. */
+/* All members agree on a context id, up to Open MPI's own maximum. */
 #define PML_CONTEXT_MAX INT32_MAX
 
 static inline uint32_t pml_series_context_id(const ompi_communicator_t *comm)
@@ -51,7 +52,7 @@ static inline uint32_t pml_series_context_id(const ompi_communicator_t *comm)
     return comm->c_contextid;
 }
 
-/* No number is agreed on with a context id: generation.c counts. */
+/* There is no agreed number with a context id: generation.c counts. */
 static inline bool pml_series_number(const ompi_communicator_t *comm, uint32_t *number)
 {
     (void)comm;
@@ -74,7 +75,7 @@ static inline int pml_series_publish(const mca_base_component_t *component, cons
     return err;
 }
 
-/* What a process has published, to be freed by the caller; Open MPI's error. */
+/* The bytes that a process has published, to be freed by the caller; Open MPI's error. */
 static inline int pml_series_lookup(const mca_base_component_t *component,
                                     const ompi_proc_t *proc, void **bytes, size_t *size)
 {
@@ -84,19 +85,19 @@ static inline int pml_series_lookup(const mca_base_component_t *component,
     return err;
 }
 
-/* How many processes our job has. */
+/* The number of processes of our job. */
 static inline uint32_t pml_series_ranks(void)
 {
     return ompi_process_info.num_procs;
 }
 
-/* What is told of an answer: its bytes, PMIx's, or NULL.  In PMIx's thread. */
+/* Receives an answer: its bytes, which belong to PMIx, or NULL.  Called in PMIx's thread. */
 typedef void pml_series_answer(void *arg, const void *bytes, size_t size);
 
 struct pml_series_question {
     pml_series_answer *answer;
     void *arg;
-    char *key; /* which PMIx reads in its thread, until it has answered */
+    char *key; /* PMIx reads it in its thread, until it has answered */
 };
 
 static inline void pml_series_answered(int status, opal_value_t *value, void *arg)
@@ -110,8 +111,8 @@ static inline void pml_series_answered(int status, opal_value_t *value, void *ar
                     is_there ? value->data.bo.size : 0);
 }
 
-/* Asks what the process of this rank of our job has published, if that is known on this host: the answer is
- * told once, soon.  False: it will not be. */
+/* Requests the data that the process of this rank of our job has published, if the server on
+ * this host has it.  answer is called once, soon; not at all after false. */
 static inline bool pml_series_ask(const mca_base_component_t *component, uint32_t rank,
                                   pml_series_answer *answer, void *arg)
 {
@@ -143,8 +144,8 @@ static inline bool pml_series_ask(const mca_base_component_t *component, uint32_
     return false;
 }
 
-/* PMIx's thread has come back from all that was answered: it takes its questions one behind the
- * other, and this one is waited for. */
+/* Waits until PMIx's thread has returned from all earlier answers: it handles queries in order,
+ * and this call waits for one more. */
 static inline void pml_series_settle(const mca_base_component_t *component)
 {
     void *bytes = NULL;
@@ -154,14 +155,14 @@ static inline void pml_series_settle(const mca_base_component_t *component)
     free(bytes);
 }
 
-/* 0: it was started with this one; else a number of its job. */
+/* 0 for a process of our own job; otherwise a number for its job. */
 static inline uint32_t pml_series_job(const ompi_proc_t *proc)
 {
     uint32_t job = proc->super.proc_name.jobid;
 
     return job == ompi_proc_local()->super.proc_name.jobid
                ? 0
-               : job & 0xffff /* behind the launcher's */;
+               : job & 0xffff /* the lower half; the upper half is the launcher's */;
 }
 
 /* The host of a process, or NULL. */
@@ -170,7 +171,7 @@ static inline const char *pml_series_host(const ompi_proc_t *proc)
     return proc->super.proc_hostname;
 }
 
-/* One-sided calls become messages: osc/pt2pt. */
+/* One-sided calls become messages (osc/pt2pt): there is nothing to open. */
 static inline int pml_series_open(bool has_threads)
 {
     (void)has_threads;
@@ -181,7 +182,7 @@ static inline void pml_series_close(void)
 {
 }
 
-/* MPI does not go on when ranks fail. */
+/* MPI does not continue after failures of ranks. */
 static inline bool pml_series_survives(void)
 {
     return false;
@@ -236,7 +237,7 @@ static inline int pml_series_ft_event(int state)
     return OMPI_ERR_NOT_SUPPORTED;
 }
 
-/* What the interface of this series has besides that of all. */
+/* Sets the functions of the module that only this series has. */
 static inline void pml_series_module(mca_pml_base_module_t *module)
 {
     module->pml_ft_event = pml_series_ft_event;

@@ -2,9 +2,9 @@
 /*
  * series_5_0.h - Open MPI 5.0.
  *
- * Communicators have two numbers there: one of 128 bits, and an index.  A component that does
- * not say that it takes the first one gets an index that all members have agreed on, and that is
- * the library's context id.
+ * A communicator has two numbers in this series: one of 128 bits, and an index.  A component that
+ * does not declare support for the first gets an index that all members have agreed on, and uses it
+ * as the library's context id.
  */
 #ifndef PML_SERIES_5_0_H
 #define PML_SERIES_5_0_H
@@ -20,8 +20,9 @@
 #define MCA_threads_tsd_base_include_HEADER   "pml/series_5_0_threads.h"
 #endif
 
-/* The base's requests include a header for a tool's interface, which includes one that is not
- * installed where Open MPI is built without that interface.  The requests use nothing of it. */
+/* The base's requests include a header of a tool interface (PERUSE).  That header includes
+ * another one, which is not installed if Open MPI was built without the interface.  The
+ * requests use nothing of it. */
 #if !__has_include(<ompi/peruse/peruse.h>)
 #define _PERUSE_INTERNAL_H_
 #endif
@@ -48,8 +49,8 @@
 
 #define PML_SERIES "5.0"
 
-/* What only this series has; another one can load the component, which then says that it does
- * not fit. */
+/* Symbols of this series only.  They are weak, so that another series can load the component,
+ * which then reports the mismatch. */
 #pragma weak ompi_ftmpi_enabled
 #pragma weak ompi_ftmpi_output_handle
 #pragma weak opal_threads_base_wait_sync_list
@@ -57,7 +58,7 @@
 #define PML_COMPONENT_TYPE    mca_pml_base_component_2_1_0_t
 #define PML_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_1_0
 
-/* Indices are agreed on by all members, up to what Open MPI can count. */
+/* All members agree on an index, up to Open MPI's own maximum. */
 #define PML_CONTEXT_MAX INT32_MAX
 
 static inline uint32_t pml_series_context_id(const ompi_communicator_t *comm)
@@ -65,8 +66,8 @@ static inline uint32_t pml_series_context_id(const ompi_communicator_t *comm)
     return comm->c_index;
 }
 
-/* The number that Open MPI agrees on with a context id, for the revocations of ULFM; it grows from
- * communicator to communicator with the same members.  False: there is none. */
+/* The number that Open MPI agrees on with a context id, for the revocations of ULFM.  It grows
+ * from one communicator to the next with the same members.  False: there is none. */
 static inline bool pml_series_number(const ompi_communicator_t *comm, uint32_t *number)
 {
 #if OPAL_ENABLE_FT_MPI
@@ -95,7 +96,7 @@ static inline int pml_series_publish(const mca_base_component_t *component, cons
     return err == PMIX_SUCCESS ? OMPI_SUCCESS : OMPI_ERROR;
 }
 
-/* What a process has published, to be freed by the caller; Open MPI's error. */
+/* The bytes that a process has published, to be freed by the caller; Open MPI's error. */
 static inline int pml_series_lookup(const mca_base_component_t *component,
                                     const ompi_proc_t *proc, void **bytes, size_t *size)
 {
@@ -105,7 +106,8 @@ static inline int pml_series_lookup(const mca_base_component_t *component,
     return err == PMIX_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_FOUND;
 }
 
-/* Nothing is asked for ahead: PMIx does not answer all of several questions at once. */
+/* No addresses are requested ahead of need: PMIx does not answer all of several concurrent
+ * queries. */
 typedef void pml_series_answer(void *arg, const void *bytes, size_t size);
 
 static inline uint32_t pml_series_ranks(void)
@@ -128,7 +130,7 @@ static inline void pml_series_settle(const mca_base_component_t *component)
     (void)component;
 }
 
-/* 0: it was started with this one; else a number of its job. */
+/* 0 for a process of our own job; otherwise a number for its job. */
 static inline uint32_t pml_series_job(const ompi_proc_t *proc)
 {
     uint32_t job = proc->super.proc_name.jobid;
@@ -142,8 +144,9 @@ static inline const char *pml_series_host(const ompi_proc_t *proc)
     return opal_get_proc_hostname(&proc->super);
 }
 
-/* One-sided calls, and the agreements of ULFM, use Open MPI's own transports (BTL), which it opens
- * for whoever asks before addresses are exchanged; messages do not use them.  Open MPI's error. */
+/* One-sided calls, and the agreements of ULFM, use Open MPI's own transports (BTL).  Open MPI
+ * opens these on request, before addresses are exchanged; messages do not use them.  Open MPI's
+ * error. */
 static inline int pml_series_open(bool has_threads)
 {
     int err = mca_base_framework_open(&ompi_bml_base_framework, 0);
@@ -156,8 +159,8 @@ static inline void pml_series_close(void)
     (void)mca_base_framework_close(&ompi_bml_base_framework);
 }
 
-/* Does MPI go on when ranks fail (ULFM, mpiexec --with-ft ulfm)?  Then its own loops wait, as they
- * look for failures. */
+/* True if MPI continues after failures of ranks (ULFM, mpiexec --with-ft ulfm).  Its own loops
+ * then wait, because they check for failures. */
 static inline bool pml_series_survives(void)
 {
     return ompi_ftmpi_enabled;
@@ -167,34 +170,34 @@ static inline bool pml_series_survives(void)
 
 int pml_revoke_comm(ompi_communicator_t *comm, bool is_collective_only);
 
-/* A communicator is freed. */
+/* Removes a communicator that is freed from the list of revoked ones. */
 struct pml_comm;
 void pml_failures_forget(struct pml_comm *own);
 
-/* What has been found by a completion, and can be told only behind it; messages that have come for
- * revoked communicators go. */
+/* Reports failures that a completion has found, which must wait until after the completion;
+ * drops messages that have arrived for revoked communicators. */
 void pml_failures_progress(void);
 
-/* A process has failed: MPI's error, or other if MPI does not go on. */
+/* Notes a failed process: MPI's error, or `other` if MPI does not continue after failures. */
 int pml_failures_found(ompi_proc_t *proc, int other);
 
-/* A blocking receive for which MPI has found an error while it waited, and that is not complete,
- * completes with it. */
+/* Completes a blocking receive with the error that MPI found while it waited. */
 void pml_failures_end(ompi_request_t *request);
 
-/* Why no message can be expected: MPI's error, or OMPI_SUCCESS. */
+/* The reason why no message can be expected: MPI's error, or OMPI_SUCCESS. */
 int pml_failures_of(ompi_communicator_t *comm, int src, int tag);
 
-/* The transports of agreements have to know whom they hear. */
+/* Adds the processes to the transports of agreements. */
 int pml_failures_add_procs(ompi_proc_t **procs, size_t count);
 
-/* A receive completes with no error: what a look for failures had left there goes. */
+/* A receive completes without an error: clears the one that a check for failures left in the
+ * status. */
 static inline void pml_series_clear(ompi_status_public_t *status)
 {
     status->MPI_ERROR = OMPI_SUCCESS;
 }
 
-/* What the interface of this series has besides that of all. */
+/* Sets the functions of the module that only this series has. */
 static inline void pml_series_module(mca_pml_base_module_t *module)
 {
     module->pml_revoke_comm = pml_revoke_comm;

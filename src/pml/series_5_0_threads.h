@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * series_5_0_threads.h - what Open MPI's locks are, where its headers do not say it.
+ * series_5_0_threads.h - the type of Open MPI's locks, where its headers do not have it.
  *
- * Open MPI 5.0 chooses its threads when it is built; its installed headers include those of the
+ * Open MPI 5.0 chooses its threads when it is built; its installed headers include headers of the
  * choice, which Debian does not install.  The choice is pthreads: a lock is a pthread_mutex_t, a
  * condition a pthread_cond_t.  Both lie within structures of Open MPI, whose sizes
  * pml_series_fits() compares when the component is loaded.
@@ -24,7 +24,7 @@ typedef pthread_key_t opal_tsd_key_t;
 static inline int opal_thread_internal_mutex_init(opal_thread_internal_mutex_t *mutex,
                                                   bool is_recursive)
 {
-    (void)is_recursive; /* no header asks for it */
+    (void)is_recursive; /* no header uses it */
     return pthread_mutex_init(mutex, NULL);
 }
 

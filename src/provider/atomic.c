@@ -38,13 +38,13 @@ _Static_assert((int)FI_MIN == (int)MBX_MIN && (int)FI_BXOR == (int)MBX_BXOR &&
 
 enum form { BASE, FETCH, COMPARE };
 
-/* Pieces, and how far they are used. */
+/* A vector of pieces, and the position of the next element in it. */
 struct pieces {
     const struct fi_ioc *ioc;
     size_t count, at, used;
 };
 
-/* One call. */
+/* One atomic call. */
 struct update {
     enum form form;
     enum fi_datatype type;
@@ -59,7 +59,7 @@ struct update {
 
 /* ---- what there is ----------------------------------------------------------------------- */
 
-/* Bytes of an element, or 0: there is no such atomic of this form. */
+/* Bytes of an element, or 0 if this form has no such atomic. */
 static size_t element_size(enum form form, enum fi_datatype type, enum fi_op op)
 {
     bool compares = op >= FI_CSWAP;
@@ -129,7 +129,7 @@ int prov_query_atomic(struct fid_domain *fid, enum fi_datatype type, enum fi_op 
     if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC | FI_TAGGED) ||
         (flags & FI_FETCH_ATOMIC && flags & FI_COMPARE_ATOMIC))
         return -FI_EBADFLAGS;
-    if (size == 0 || flags & FI_TAGGED) /* a tagged receive is no target */
+    if (size == 0 || flags & FI_TAGGED) /* no atomic accesses a tagged receive */
         return -FI_EOPNOTSUPP;
     err = domain_limit(domain, &limit);
     if (err < 0)
@@ -142,7 +142,7 @@ int prov_query_atomic(struct fid_domain *fid, enum fi_datatype type, enum fi_op 
 /* ---- stretches ------------------------------------------------------------------------------
  */
 
-/* Elements in all, or SIZE_MAX: it is no vector that we take. */
+/* Number of elements, or SIZE_MAX if the vector is invalid or too long. */
 static size_t pieces_size(const struct pieces *p)
 {
     size_t size = 0;
@@ -168,7 +168,7 @@ static size_t rma_size(const struct update *u)
     return size;
 }
 
-/* Where the next elements lie, and how many: at most *most, which becomes that. */
+/* Returns the address of the next elements, and lowers *most to the number that lies there. */
 static char *pieces_next(struct pieces *p, size_t size, size_t *most)
 {
     if (p->count == 0)
@@ -258,7 +258,7 @@ static struct pieces pieces_of(const struct fi_ioc *ioc, size_t count)
     return (struct pieces){.ioc = ioc, .count = count};
 }
 
-/* Pieces here, one there; the endpoint's own flags. */
+/* An update of one remote address from a local vector, with the flags of the endpoint. */
 static ssize_t update_vector(struct fid_ep *fid, enum form form, struct pieces operand,
                              struct pieces compare, struct pieces result, fi_addr_t dest,
                              uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op,

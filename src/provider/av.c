@@ -286,7 +286,7 @@ void prov_av_unbind(struct prov_ep *ep)
 
 /* ---- operations of the client -------------------------------------------------------- */
 
-/* A name is looked up now: what is kept is the address of who has it now. */
+/* A name is resolved at once: the vector keeps the address that is published under it now. */
 static int av_insert_one(struct prov_av *av, const struct mbx_address *address, fi_addr_t *addr)
 {
     struct mbx_address real = *address;
@@ -321,9 +321,9 @@ static void event_inserted(struct prov_av *av, size_t count, void *context)
 /*
  * One insertion, of one address or of many.
  *
- * Returns how many were inserted.  With FI_SYNC_ERR context is an array of errors; those that
- * were not inserted are FI_ADDR_NOTAVAIL.  A vector with events says all that by these, and
- * returns 0.
+ * Returns the number of inserted addresses.  An address that was not inserted gets
+ * FI_ADDR_NOTAVAIL, and with FI_SYNC_ERR context is an array of errors.  A vector with FI_EVENT
+ * reports all this by events, and the call returns 0.
  */
 struct insertion {
     struct prov_av *av;
@@ -348,7 +348,7 @@ static int insertion_begin(struct insertion *in, struct fid_av *fid, fi_addr_t *
     return in->av->has_events && (flags & FI_SYNC_ERR) ? -FI_EINVAL : 0;
 }
 
-/* The next address; made is the error of what should have made it. */
+/* Inserts the next address. made is negative if making the address has already failed. */
 static void insertion_add(struct insertion *in, const struct mbx_address *address, int made)
 {
     fi_addr_t addr = FI_ADDR_NOTAVAIL;
@@ -372,7 +372,7 @@ static int insertion_end(struct insertion *in)
     return 0;
 }
 
-/* Several addresses lie behind each other. */
+/* In the array of a client, addresses follow each other without gaps. */
 static const void *address_next(uint32_t format, const void *addr)
 {
     size_t size = format == FI_ADDR_STR ? strlen(addr) + 1 : sizeof(struct mbx_address);
@@ -414,8 +414,8 @@ static int av_insertsvc(struct fid_av *fid, const char *node, const char *servic
     return insertion_end(&in);
 }
 
-/* text with the number at its end raised by offset, or text if offset is 0.  False: there is
- * none, or no space. */
+/* Writes text, with the number at its end raised by offset; text itself if offset is 0.  False
+ * if text ends with no number, or does not fit. */
 static bool numbered(const char *text, size_t offset, char *to, size_t size)
 {
     size_t length = strlen(text), digits = 0;
@@ -434,7 +434,7 @@ static bool numbered(const char *text, size_t offset, char *to, size_t size)
     return used >= 0 && (size_t)used < size;
 }
 
-/* All services of each node, node by node: node7, node8, ... and 100, 101, ... */
+/* Inserts all services of each node, node by node: node7, node8, ... and 100, 101, ... */
 static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt,
                         const char *service, size_t svccnt, fi_addr_t *fi_addr, uint64_t flags,
                         void *context)
@@ -471,7 +471,7 @@ static void av_drop(struct prov_av *av, uint32_t index)
     av->free = index;
 }
 
-/* Removes all or, if one of them is not there, none. */
+/* Removes all entries, or none if one of them is not in the vector. */
 static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
 {
     struct prov_av *av = av_of(fid);
@@ -484,7 +484,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
         if (!av_has(av, fi_addr[i]))
             err = -FI_EINVAL;
     for (size_t i = 0; i < count && err == 0; i++)
-        if (av_has(av, fi_addr[i])) /* a number may be named twice */
+        if (av_has(av, fi_addr[i])) /* the array may name an entry twice */
             av_drop(av, (uint32_t)fi_addr[i]);
     pthread_mutex_unlock(&av->lock);
     return err;
@@ -499,8 +499,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
     pthread_mutex_lock(&av->lock);
     if (av_has(av, fi_addr)) {
         (void)prov_address_put(av->domain->addr_format, &av->entries[fi_addr].address, addr,
-                               capacity,
-                               addrlen); /* cut where there is no space, by fi_av(3) */
+                               capacity, addrlen); /* too long: truncated, see fi_av(3) */
         err = 0;
     }
     pthread_mutex_unlock(&av->lock);
@@ -579,7 +578,7 @@ static struct fi_ops av_fid_ops = {
     .ops_set = prov_no_ops_set,
 };
 
-/* Names (shared vectors) and receive contexts are refused. */
+/* Named (shared) vectors and receive contexts are not supported. */
 static int av_attr_check(const struct fi_av_attr *attr)
 {
     if (attr->name != NULL || (attr->flags & FI_READ))

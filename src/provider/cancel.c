@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cancel.c - fi_cancel(): finds a receive by its context (index.c), and takes it back.
+ * cancel.c - fi_cancel(): finds a receive by its context (index.c), and cancels it.
  */
 #include "provider/cancel.h"
 #include "provider/cq.h"
@@ -11,7 +11,8 @@
 
 #include <errno.h>
 
-/* A device may have matched it in the meantime.  True: it was cancelled. */
+/* A device may match the receive before it handles the cancel.  True if the receive was
+ * cancelled. */
 static bool cancel_settle(struct prov_ep *ep, mbx_request request)
 {
     int err;
@@ -22,10 +23,10 @@ static bool cancel_settle(struct prov_ep *ep, mbx_request request)
 }
 
 enum cancelled {
-    CANCEL_NONE,  /* it has matched: it completes normally */
-    CANCEL_TELLS, /* its own completion says so */
-    CANCEL_NOW,   /* we say so, now */
-    CANCEL_LATER, /* the space that was reserved will be used */
+    CANCEL_NONE,  /* the receive has matched, and completes normally */
+    CANCEL_TELLS, /* its own completion will report the cancel */
+    CANCEL_NOW,   /* the caller makes the completion, now */
+    CANCEL_LATER, /* the completion comes with the last part, in the reserved space */
 };
 
 static enum cancelled cancel_op(struct prov_ep *ep, struct prov_op *op)
@@ -57,11 +58,11 @@ static enum cancelled cancel_locked(struct prov_ep *ep, void *context, struct pr
 }
 
 /*
- * 0 means that the completion will say FI_ECANCELED: a receive that has matched is an
+ * 0 means that a completion with FI_ECANCELED will come.  A receive that has matched is an
  * error, because Open MPI waits for exactly that completion after a 0.
  *
- * A receive that multi.c has cannot make its completion itself; the space for that is
- * reserved here, before anything is done.
+ * A receive in multi.c cannot make its own completion; space for the completion is reserved here,
+ * before anything is done.
  */
 ssize_t prov_cancel(fid_t fid, void *context)
 {

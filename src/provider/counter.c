@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counter.c - counters: how many operations ended, without their completions.
+ * counter.c - counters: the number of operations that ended, without their completions.
  *
- *   endpoint   every operation of ours that ends adds 1 to the counter bound for its kind,
- *              to the value or, if it failed, to the errors; what has a completion is
- *              counted when that is read or set aside, whether or not it is reported
- *   region     every access that a peer made adds 1 (mr.c)
+ *   endpoint   every operation of ours that ends adds 1 to the counter bound for its kind: to the
+ *              value or, if it failed, to the errors.  An operation with a completion is counted
+ *              when that is read or set aside, whether or not it is reported
+ *   region     every access of a peer adds 1 (mr.c)
  *
- * Who only looks at a counter never reads a queue.  So looking makes progress in the
- * endpoints that are bound, and what completes there is counted and set aside in their
- * queues (prov_cq_collect), or forgotten where there is no queue.
+ * A client that only reads a counter never reads a queue.  So reading makes progress in the
+ * bound endpoints.  Completions there are counted and set aside in the endpoints' queues
+ * (prov_cq_collect), or dropped where there is no queue.
  *
- * Looking    at a counter that stands where it stood is a look in vain, as an empty read of a
- *            queue is: many in a row give the core away (idle.c).
- * Waiting    as for a queue (wait.c): arm, look once more, sleep until rung.  A counter is rung
- *            by whatever changes it, and by the endpoints' threads for what completes
- *            or was accessed there (thread.c).  Those of a region are all endpoints of the
- *            domain, so it has a bell for them: the list of the counters of regions.
+ * Reading    a counter that has not changed since the last read counts as an empty poll: many in
+ *            a row yield the core (idle.c).
+ * Waiting    as for a queue (wait.c): arm, read once more, sleep until rung.  Every change rings
+ *            the counter, and so do the endpoints' threads when something completes or is accessed
+ *            there (thread.c).  The counter of a region depends on all endpoints of the domain, so
+ *            the domain has a bell for these counters: their list.
  *
- * Locks      a counter's own, before those of queues and endpoints, guards the lists of
- *            endpoints and regions; the numbers are atomic, and changed under any lock.  The
- *            domain's bell, behind all others, guards its list.
+ * Locks      a counter's own lock precedes the locks of queues and endpoints, and guards the
+ *            lists of endpoints and regions.  The numbers are atomic, and changed under any lock.
+ *            The domain's bell guards its list, and is the last lock in the order.
  */
 #include "provider/counter.h"
 #include "provider/cq.h"
@@ -52,7 +52,7 @@ static const struct {
     {FI_REMOTE_WRITE, PROV_COUNT_REMOTE_WRITE},
 };
 
-/* Makes space in the list: bindings below cannot fail behind it. */
+/* Adds ep to the list first, so that nothing after it in the binding can fail. */
 static int cntr_add_ep(struct prov_cntr *cntr, struct prov_ep *ep)
 {
     struct prov_ep **eps;
@@ -79,7 +79,8 @@ static void rung(void *who)
     prov_wait_ring(&((struct prov_cntr *)who)->wait);
 }
 
-/* For any completion, although that of another kind changes nothing: a ring for nothing. */
+/* Rings for any completion: one of a kind that the counter does not count is a spurious
+ * ring. */
 static void listen_to(struct prov_cntr *cntr, struct prov_ep *ep)
 {
     prov_thread_listen(
@@ -117,11 +118,11 @@ int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags)
     ep->cntrs.counts = true;
     listen_to(cntr, ep);
     prov_ep_unlock(ep);
-    prov_cntr_ring(cntr); /* who sleeps does not know of ep */
+    prov_cntr_ring(cntr); /* waiters do not know of ep */
     return 0;
 }
 
-/* Nobody can find ep in cntr's list any more, which was the last use of it there. */
+/* On return no thread uses ep through the list of cntr. */
 static void cntr_remove_ep(struct prov_cntr *cntr, struct prov_ep *ep)
 {
     pthread_mutex_lock(&cntr->lock);
@@ -139,7 +140,7 @@ void prov_cntr_unbind(struct prov_ep *ep)
         if (cntr == NULL)
             continue;
         cntr_remove_ep(cntr, ep);
-        prov_ep_lock(ep); /* its thread may be about to ring the counter */
+        prov_ep_lock(ep); /* the endpoint's thread may be about to ring the counter */
         ep->cntrs.of[i] = NULL;
         prov_thread_unlisten(ep, cntr);
         prov_ep_unlock(ep);
@@ -191,7 +192,7 @@ int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr,
         bell_join(cntr);
 unlock:
     pthread_mutex_unlock(&cntr->lock);
-    prov_cntr_ring(cntr); /* who sleeps does not know of mr */
+    prov_cntr_ring(cntr); /* waiters do not know of mr */
     return err;
 }
 
@@ -233,9 +234,9 @@ void prov_cntr_listen_regions(struct prov_ep *ep)
 
 /* ---- progress -------------------------------------------------------------------------- */
 
-/* What peers did through ep.  What brings a result is a read there, and no write
- * (fi_endpoint(3)): who waits for so many writes may rely on it.  For a region it is both
- * (mr.c). */
+/* Counts the accesses of peers through ep.  At an endpoint, an access that returns a result
+ * counts as a read and not as a write (fi_endpoint(3)); a client may wait for an exact number
+ * of writes.  At a region it counts as both (mr.c). */
 static void ep_count_served(struct prov_ep *ep)
 {
     struct prov_cntr *reads = ep->cntrs.of[PROV_COUNT_REMOTE_READ];
@@ -256,7 +257,7 @@ static void ep_count_served(struct prov_ep *ep)
     prov_ep_unlock(ep);
 }
 
-/* What completes in ep becomes known to its counters. */
+/* Counts the completions of ep. */
 static void ep_collect(struct prov_ep *ep)
 {
     if (ep->cqs.send != NULL)
@@ -268,7 +269,7 @@ static void ep_collect(struct prov_ep *ep)
     ep_count_served(ep);
 }
 
-/* A region may be accessed through any endpoint. */
+/* Peers may access a region through any endpoint of the domain. */
 static void mrs_collect(struct prov_cntr *cntr)
 {
     pthread_mutex_lock(&cntr->domain->lock);
@@ -279,7 +280,7 @@ static void mrs_collect(struct prov_cntr *cntr)
         cntr->count_mr(cntr->mrs[i]);
 }
 
-/* With the counter's lock. */
+/* The caller holds the counter's lock. */
 static void progress(struct prov_cntr *cntr)
 {
     for (unsigned i = 0; i < cntr->ep_count; i++)
@@ -365,8 +366,8 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 /* ---- waiting ------------------------------------------------------------------------------
  */
 
-/* Endpoints have locks from the first wait on.  A client without threading makes no other
- * call now in what is bound to this counter, nor, with FI_THREAD_DOMAIN, in the domain. */
+/* Endpoints have locks from the first wait on.  A client without threading makes no call now
+ * that uses an object bound to this counter or, with FI_THREAD_DOMAIN, the domain. */
 static int eps_arm(struct prov_cntr *cntr)
 {
     int err = 0;
@@ -387,7 +388,7 @@ static int regions_arm(struct prov_cntr *cntr)
     atomic_store(&domain->bell.armed, true);
     pthread_mutex_lock(&domain->lock);
     for (struct prov_ep *ep = domain->mrs.eps; ep != NULL && err == 0; ep = ep->domain_next) {
-        if (!ep->locks) /* with FI_THREAD_DOMAIN; else it has them (prov_is_accessed) */
+        if (!ep->locks) /* with FI_THREAD_DOMAIN; otherwise it has them (prov_is_accessed) */
             ep->locks = true;
         err = prov_thread_arm(ep, &domain->bell.armed);
     }
@@ -415,7 +416,7 @@ int prov_cntr_try(struct prov_cntr *cntr)
 
     if (cntr->wait.object == FI_WAIT_NONE)
         return -FI_EINVAL;
-    if (cntr->wait.object == FI_WAIT_YIELD) /* there is nothing to sleep on */
+    if (cntr->wait.object == FI_WAIT_YIELD) /* nothing to sleep on */
         return -FI_EAGAIN;
     prov_wait_lower(&cntr->wait);
     err = prov_cntr_arm(cntr);
@@ -434,7 +435,7 @@ static int prov_counter_arm(void *arg)
     return prov_cntr_arm(arg);
 }
 
-/* Who said that it would never wait, and does, looks again and again as with FI_WAIT_YIELD. */
+/* A client that waits although it chose FI_WAIT_NONE polls, as with FI_WAIT_YIELD. */
 static int cntr_await(struct prov_cntr *cntr, uint64_t threshold, int64_t deadline_ns)
 {
     struct prov_waiter waiter = prov_waiter_begin(&cntr->wait, deadline_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counter.h - counters: how many operations ended: counter.c.
+ * counter.h - counters of operations that ended: counter.c.
  */
 #ifndef PROVIDER_COUNTER_H
 #define PROVIDER_COUNTER_H
@@ -17,7 +17,7 @@ struct prov_domain;
 struct prov_ep;
 struct prov_mr;
 
-/* What a counter may count.  The first are operations: their kind, less one. */
+/* Things that a counter may count.  The operations come first: their kind, minus 1. */
 enum prov_count {
     PROV_COUNT_SEND,
     PROV_COUNT_RECV,
@@ -33,54 +33,55 @@ struct prov_cntr {
     struct prov_domain *domain;
     atomic_uint users; /* bindings */
     pthread_mutex_t lock;
-    struct prov_ep **eps; /* in which it makes progress */
+    struct prov_ep **eps; /* endpoints in which a read makes progress */
     unsigned ep_count;
-    struct prov_mr **mrs; /* whose accesses it counts, by count_mr */
+    struct prov_mr **mrs; /* regions whose accesses it counts, by count_mr */
     void (*count_mr)(struct prov_mr *mr);
     unsigned mr_count;
-    struct prov_cntr *bell_next; /* of the domain's bell, while mr_count is not 0 */
+    struct prov_cntr *bell_next; /* the next in the domain's bell, while mr_count is not 0 */
     _Atomic uint64_t value, errors;
-    _Atomic uint64_t seen_value, seen_errors; /* by the client: what fi_trywait() compares */
+    _Atomic uint64_t seen_value, seen_errors; /* last read by the client */
     struct prov_idle idle;                    /* guarded by lock */
     struct prov_wait wait;
-    atomic_bool armed; /* somebody wants to be rung */
+    atomic_bool armed; /* a waiter wants to be woken */
 };
 
-/* An endpoint's part. */
+/* The part of an endpoint. */
 struct prov_ep_cntrs {
     bool counts;                       /* some counter is bound */
-    struct prov_cntr *of[PROV_COUNTS]; /* or NULL */
-    struct mbx_served served;          /* already counted */
+    struct prov_cntr *of[PROV_COUNTS]; /* by kind; or NULL */
+    struct mbx_served served;          /* the accesses that are already counted */
 };
 
 int prov_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                    void *context);
-/* flags say of what kind of operation. */
+/* flags: the kinds of operation to count. */
 int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags);
-/* Takes all of ep's away. */
+/* Removes ep from all its counters. */
 void prov_cntr_unbind(struct prov_ep *ep);
-/* count tells the counters of a region of new accesses. */
+/* count is called to add new accesses of mr to its counters. */
 int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr,
                      void (*count)(struct prov_mr *mr));
 void prov_cntr_remove_mr(struct prov_cntr *cntr, struct prov_mr *mr);
-/* Progress; values and errors together. */
+/* Makes progress; returns values plus errors. */
 uint64_t prov_cntr_total(struct prov_cntr *cntr);
-/* The next change rings the counter.  -FI_EAGAIN: nothing would; look again instead. */
+/* The next change rings the counter. -FI_EAGAIN: nothing would ring it, so the caller must
+ * poll. */
 int prov_cntr_arm(struct prov_cntr *cntr);
-/* fi_trywait(): 0, or -FI_EAGAIN: do not sleep. */
+/* fi_trywait(): 0, or -FI_EAGAIN if the caller must not sleep. */
 int prov_cntr_try(struct prov_cntr *cntr);
-/* What peers access through ep, which opens, rings these. */
+/* Accesses of peers through ep, which is opening, ring the counters of regions. */
 void prov_cntr_listen_regions(struct prov_ep *ep);
-/* Wakes who has armed a counter of regions, if somebody has. */
+/* Wakes the waiters of the domain's counters of regions, if one is armed. */
 void prov_cntr_ring_regions(struct prov_domain *domain);
 
-/* Wakes who has armed it. */
+/* Wakes the waiters that have armed the counter. */
 static inline void prov_cntr_ring(struct prov_cntr *cntr)
 {
     prov_wait_ring_armed(&cntr->wait, &cntr->armed);
 }
 
-/* So many more, or so many errors more. */
+/* Adds count to the value or, after an error, to the errors. */
 static inline void prov_cntr_count(struct prov_cntr *cntr, int error, uint64_t count)
 {
     atomic_fetch_add(error == 0 ? &cntr->value : &cntr->errors, count);
@@ -88,7 +89,7 @@ static inline void prov_cntr_count(struct prov_cntr *cntr, int error, uint64_t c
         prov_cntr_ring(cntr);
 }
 
-/* An operation of ours, of that kind, has ended. */
+/* Counts an operation of ours that has ended. */
 static inline void prov_count_op(struct prov_ep_cntrs *cntrs, enum prov_op_kind kind, int error)
 {
     struct prov_cntr *cntr = cntrs->of[(kind < PROV_OP_MULTI_QUEUED ? kind : PROV_OP_RECV) - 1];

@@ -2,28 +2,28 @@
 /*
  * cq.c - the completion queue: progress, and completions in libfabric's form.
  *
- *   cq_read:  events, if any      what stands here already, oldest first
+ *   cq_read:  events, if any      the events that are queued here, oldest first
  *             else each source    progress, poll, convert into the client's array
- *             first failure       it and what was polled behind it become events
+ *             first failure       it and the completions polled after it become events
  *
  * Completions wait in the endpoints, which keep any number of them, so the queue
  * cannot overrun and its announced size means nothing.  Events hold what cannot
  * wait there: results of probes, which never were requests, and a failed completion
- * with its successors, because libfabric reports a failure by -FI_EAVAIL and hands
- * it out by fi_cq_readerr() alone.
+ * with its successors, because libfabric reports a failure by -FI_EAVAIL and returns
+ * it by fi_cq_readerr() alone.
  *
  * Invariants
  *   I1  sources are polled only when there are no events, so order is kept
- *   I2  event_capacity >= POLL_BATCH: what was polled always finds space
+ *   I2  event_capacity >= POLL_BATCH: a polled batch always fits
  *
- * Clients that got something read again until the queue is empty (Open MPI, MPICH).
- * So the read after a successful one makes no progress (enum prov_cq_next): what it
- * would find has hardly come yet, but looking for it fetches the line that a peer is
- * about to write, before the client can answer what it has just got.  That was a
- * third of a round trip.
+ * After a read that returned something, clients read again until the queue is empty (Open
+ * MPI, MPICH).  The read after a successful one makes no progress (enum prov_cq_next):
+ * another completion is unlikely so soon, and polling fetches the cache line that a peer
+ * is about to write, before the client can answer the message it has just got.  That
+ * cost a third of a round trip.
  *
- * A read never blocks, but many empty ones in a row give the core away (idle.c), whatever is
- * under way in the endpoints.
+ * A read never blocks, but after many empty ones in a row it yields the core (idle.c), even if
+ * operations are active in the endpoints.
  */
 #include "provider/cq.h"
 #include "provider/envelope.h"
@@ -59,7 +59,7 @@ void prov_cq_ring(struct prov_cq *cq)
     prov_wait_ring_armed(&cq->wait, &cq->armed);
 }
 
-/* Who sleeps hears of it, as of what completes in an endpoint. */
+/* Adds an event, and wakes a client that sleeps on the queue. */
 static void event_push(struct prov_cq *cq, const struct prov_event *event)
 {
     assert(cq->event_count < cq->event_capacity);
@@ -172,8 +172,8 @@ static OUT_OF_LINE ssize_t events_read(struct prov_cq *cq, void *buf, size_t cou
     return (ssize_t)done;
 }
 
-/* Gives the client one event, now or, if others come first or it has no array (buf is
- * NULL), by events.  How many entries were filled: 1 or 0. */
+/* Reports one event: in the client's array, or as an event of the queue if others are queued or
+ * there is no array (buf is NULL).  Returns the number of entries filled: 1 or 0. */
 static inline size_t report(struct prov_cq *cq, const struct prov_event *event, void *buf,
                             size_t nth, fi_addr_t *sources)
 {
@@ -187,7 +187,7 @@ static inline size_t report(struct prov_cq *cq, const struct prov_event *event, 
     return 1;
 }
 
-/* The last access of a one-sided call, or what multi.c has posted. */
+/* A completion of an operation with its own finish function: one-sided calls and multi.c. */
 static OUT_OF_LINE size_t convert_by_kind(struct prov_cq *cq, struct prov_ep *ep,
                                           const struct mbx_completion *c, void *buf, size_t nth,
                                           fi_addr_t *sources)
@@ -208,8 +208,8 @@ static OUT_OF_LINE size_t convert_by_kind(struct prov_cq *cq, struct prov_ep *ep
     return filled;
 }
 
-/* Any completion.  Returns how many entries were filled: 1, or 0 if there is nothing
- * to report or it became an event. */
+/* Converts any completion.  Returns the number of entries filled: 1, or 0 if there is nothing to
+ * report or the completion became an event. */
 static OUT_OF_LINE size_t convert(struct prov_cq *cq, struct prov_ep *ep,
                                   const struct mbx_completion *c, void *buf, size_t nth,
                                   fi_addr_t *sources)
@@ -229,12 +229,11 @@ static OUT_OF_LINE size_t convert(struct prov_cq *cq, struct prov_ep *ep,
     return report(cq, &event, buf, nth, sources);
 }
 
-/* A receive, or a send, of which there is nothing special to report: what convert() makes of
- * it, without the detour. */
+/* Short forms of convert() for a plain receive or send, in tagged format. */
 static inline void recv_fill(const struct prov_op *op, const struct mbx_completion *c,
                              struct fi_cq_tagged_entry *entry)
 {
-    uint64_t has_data = 0 - (c->status.tag >> 63); /* all bits or none */
+    uint64_t has_data = 0 - (c->status.tag >> 63); /* all ones or all zeros */
 
     entry->op_context = op->context;
     entry->flags = op->flags | (has_data & FI_REMOTE_CQ_DATA);
@@ -254,7 +253,7 @@ static inline void send_fill(const struct prov_op *op, struct fi_cq_tagged_entry
     entry->tag = 0;
 }
 
-/* The same in any form; as report(). */
+/* Reports a send that completed at once, in any format; returns as report() does. */
 static OUT_OF_LINE size_t sent_report(struct prov_cq *cq, const struct prov_op *op, void *buf,
                                       size_t nth, fi_addr_t *sources)
 {
@@ -267,7 +266,7 @@ static OUT_OF_LINE size_t sent_report(struct prov_cq *cq, const struct prov_op *
     return report(cq, &event, buf, nth, sources);
 }
 
-/* Any completion; as convert(). */
+/* Converts and releases a completion; returns as convert() does. */
 static OUT_OF_LINE size_t read_special(struct prov_cq *cq, struct prov_ep *ep,
                                        const struct mbx_completion *c, void *buf, size_t nth,
                                        fi_addr_t *sources)
@@ -278,8 +277,8 @@ static OUT_OF_LINE size_t read_special(struct prov_cq *cq, struct prov_ep *ep,
     return filled;
 }
 
-/* Reads what has completed in one queue of Matchbox, which the compiler knows, up to count
- * entries with those that are done; the first failure becomes an event, and ends it. */
+/* Reads the completions of one Matchbox queue, a compile-time constant, until `done` reaches
+ * count; the first failure becomes an event, and ends the read. */
 static ALWAYS_INLINE size_t queue_read(struct prov_cq *cq, struct prov_ep *ep,
                                        enum mbx_queue queue, bool are_tagged, void *buf,
                                        size_t done, size_t count, fi_addr_t *sources)
@@ -306,7 +305,7 @@ static ALWAYS_INLINE size_t queue_read(struct prov_cq *cq, struct prov_ep *ep,
     return done;
 }
 
-/* Sends that were complete at once, as queue_read(). */
+/* Reads the sends that completed at once; arguments and result as in queue_read(). */
 static OUT_OF_LINE size_t sent_read(struct prov_cq *cq, struct prov_ep *ep, bool are_tagged,
                                     void *buf, size_t done, size_t count, fi_addr_t *sources)
 {
@@ -324,7 +323,7 @@ static OUT_OF_LINE size_t sent_read(struct prov_cq *cq, struct prov_ep *ep, bool
     return done;
 }
 
-/* Of accesses, one after the other. */
+/* Reads the completions of one-sided accesses, one at a time. */
 static OUT_OF_LINE size_t accesses_read(struct prov_cq *cq, struct prov_ep *ep, unsigned queues,
                                         void *buf, size_t done, size_t count,
                                         fi_addr_t *sources)
@@ -337,7 +336,7 @@ static OUT_OF_LINE size_t accesses_read(struct prov_cq *cq, struct prov_ep *ep, 
     return done;
 }
 
-/* What has completed in one endpoint.  Most clients ask for tagged entries. */
+/* Reads the completions of one endpoint.  Most clients use the tagged format. */
 static ALWAYS_INLINE size_t source_read(struct prov_cq *cq, struct prov_ep *ep, unsigned queues,
                                         void *buf, size_t done, size_t count,
                                         fi_addr_t *sources)
@@ -356,7 +355,7 @@ static ALWAYS_INLINE size_t source_read(struct prov_cq *cq, struct prov_ep *ep, 
     return done;
 }
 
-/* A count of 0 asks for progress alone. */
+/* For a read with a count of 0, which only makes progress. */
 static OUT_OF_LINE void sources_progress(struct prov_cq *cq)
 {
     for (unsigned i = 0; i < cq->source_count; i++) {
@@ -366,8 +365,8 @@ static OUT_OF_LINE void sources_progress(struct prov_cq *cq)
     }
 }
 
-/* Each moves on first.  A busy endpoint that fills the array every time comes last the next
- * time. */
+/* The turn advances before each source is read, so an endpoint that fills the array every time
+ * comes last in the next read. */
 static inline size_t sources_read(struct prov_cq *cq, void *buf, size_t count,
                                   fi_addr_t *sources)
 {
@@ -388,11 +387,11 @@ static inline size_t sources_read(struct prov_cq *cq, void *buf, size_t count,
     return done;
 }
 
-/* Behind reading no entry, or of event_count is not 0: what read() returns. */
+/* The result of a read that found no entry or left events in the queue. */
 static OUT_OF_LINE ssize_t read_in_vain(struct prov_cq *cq, size_t done)
 {
     if (cq->event_count != 0) {
-        cq->next = PROV_CQ_POLL; /* behind the events */
+        cq->next = PROV_CQ_POLL; /* after the events */
         return done != 0 ? (ssize_t)done : -FI_EAVAIL;
     }
     cq->next = PROV_CQ_PROGRESS;
@@ -404,7 +403,7 @@ static inline bool is_in_vain(const struct prov_cq *cq, size_t done)
     return unlikely(done == 0) || unlikely(cq->event_count != 0);
 }
 
-/* Behind reading entries, out of count. */
+/* The result of a read that found `done` entries out of count, and no event. */
 static inline ssize_t read_well(struct prov_cq *cq, size_t done, size_t count)
 {
     prov_idle_ends(&cq->idle);
@@ -425,7 +424,7 @@ static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
 
     prov_cq_lock(cq);
     if (unlikely(count == 0))
-        sources_progress(cq); /* whatever else there is */
+        sources_progress(cq); /* even if there are events */
     if (unlikely(cq->event_count != 0))
         n = events_read(cq, buf, count, sources);
     else if (cq->next == PROV_CQ_EMPTY && count != 0)
@@ -444,14 +443,14 @@ static OUT_OF_LINE ssize_t cq_read_all(struct prov_cq *cq, void *buf, size_t cou
     return entries_read(cq, buf, count, NULL);
 }
 
-/* Would moving it on and looking at its completions find nothing? */
+/* Would progress and a poll of this endpoint find nothing? */
 static inline bool source_is_idle(struct prov_ep *ep)
 {
     return likely(!prov_multi_is_busy(&ep->multi)) && ep->send.sent == NULL &&
            mbx_idle(ep->mbx);
 }
 
-/* A read of a queue of the usual kind, without locks, has found nothing. */
+/* A read through cq->only has found nothing. */
 static inline ssize_t only_is_empty(struct prov_cq *cq)
 {
     if (unlikely(prov_idle_tires(&cq->idle)))
@@ -459,7 +458,7 @@ static inline ssize_t only_is_empty(struct prov_cq *cq)
     return -FI_EAGAIN;
 }
 
-/* As read_in_vain(). */
+/* As read_in_vain(), and counts the empty read. */
 static OUT_OF_LINE ssize_t only_in_vain(struct prov_cq *cq, size_t done)
 {
     ssize_t n = read_in_vain(cq, done);
@@ -467,7 +466,7 @@ static OUT_OF_LINE ssize_t only_in_vain(struct prov_cq *cq, size_t done)
     return n == -FI_EAGAIN ? only_is_empty(cq) : n;
 }
 
-/* Of a queue of the usual kind, without events, that is not known to be empty. */
+/* Reads cq->only.  The queue has no events. */
 static OUT_OF_LINE ssize_t cq_read_only(struct prov_cq *cq, struct prov_ep *ep, void *buf,
                                         size_t count)
 {
@@ -481,8 +480,8 @@ static OUT_OF_LINE ssize_t cq_read_only(struct prov_cq *cq, struct prov_ep *ep, 
     return is_in_vain(cq, done) ? only_in_vain(cq, done) : read_well(cq, done, count);
 }
 
-/* Most reads find nothing, and half of the others follow a successful one: those are answered
- * here, if the queue is of the usual kind. */
+/* Most reads find nothing, and half of the others follow a successful one.  Both kinds are
+ * answered here, if the queue has cq->only. */
 ssize_t prov_cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
     struct prov_cq *cq = prov_cq_of(fid);
@@ -515,8 +514,8 @@ static void error_fill(const struct prov_cq *cq, struct fi_cq_err_entry *entry,
     entry->olen = event->olen;
     entry->err = event->error;
     entry->prov_errno = event->prov_errno;
-    /* Clients of older versions have no size in their structure.  With one, the buffer is
-     * theirs. */
+    /* The structure of older clients has no err_data_size.  In newer ones a nonzero size means
+     * that the client supplies the buffer. */
     if (FI_VERSION_LT(cq->domain->fabric->fid.api_version, MIN_ERR_DATA_API)) {
         entry->err_data = NULL;
         return;
@@ -544,14 +543,14 @@ ssize_t prov_cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint6
 
 /* ---- for counters ------------------------------------------------------------------------ */
 
-/* Is there space for POLL_BATCH events more? */
+/* Is there space for POLL_BATCH more events? */
 static bool events_fit(struct prov_cq *cq)
 {
     return cq->event_count + cq->event_reserved + POLL_BATCH <= cq->event_capacity ||
            events_grow(cq) == 0;
 }
 
-/* Sends that were complete at once become events.  False: there is no space for all. */
+/* Turns sends that completed at once into events.  False if there is not space for all. */
 static bool sent_collect(struct prov_cq *cq, struct prov_ep *ep)
 {
     while (ep->send.sent != NULL && events_fit(cq)) {
@@ -563,7 +562,8 @@ static bool sent_collect(struct prov_cq *cq, struct prov_ep *ep)
     return ep->send.sent == NULL;
 }
 
-/* False: nothing more completed, or there is no space. */
+/* Turns one batch of completions into events.  False if nothing more has completed, or there is
+ * no space. */
 static bool source_collect(struct prov_cq *cq, const struct prov_cq_source *source)
 {
     struct mbx_completion completions[POLL_BATCH];

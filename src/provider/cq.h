@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cq.h - completion queues: cq.c reads them, cq_open.c opens and binds them, cq_wait.c waits at
+ * cq.h - completion queues: cq.c reads them, cq_open.c opens and binds them, cq_wait.c waits on
  * them.
  */
 #ifndef PROVIDER_CQ_H
@@ -23,11 +23,11 @@ struct prov_cq_source {
     unsigned queues; /* enum mbx_queue */
 };
 
-/* What the next read of a queue does, if there are no events. */
+/* The action of the next read of a queue without events. */
 enum prov_cq_next {
     PROV_CQ_PROGRESS, /* progress and poll */
-    PROV_CQ_POLL,     /* poll: the last read filled the client's array */
-    PROV_CQ_EMPTY,    /* nothing: the last one had space left, so that was all */
+    PROV_CQ_POLL,     /* poll only: the last read filled the client's array */
+    PROV_CQ_EMPTY,    /* none: the last read left space in the array, so the queue is empty */
 };
 
 struct prov_cq {
@@ -37,27 +37,27 @@ struct prov_cq {
     bool locks;
     bool has_threshold; /* FI_CQ_COND_THRESHOLD */
     pthread_mutex_t lock;
-    atomic_uint users; /* poll sets */
+    atomic_uint users; /* poll sets that contain the queue */
     struct prov_cq_source *sources;
     unsigned source_count;
     unsigned turn;        /* the source that is read first */
-    struct prov_ep *only; /* the only source, if there is no lock either; else NULL */
-    unsigned only_queues; /* of that */
+    struct prov_ep *only; /* the only source, if it and the queue have no locks; else NULL */
+    unsigned only_queues; /* the queues of `only` */
     enum prov_cq_next next;
     struct prov_idle idle;
     struct prov_wait wait;
-    atomic_bool armed; /* somebody wants to be rung */
+    atomic_bool armed; /* a waiter wants to be woken */
     atomic_bool signalled;
     /* Ring of events: event_count of them from event_head on. */
     struct prov_event *events;
     uint32_t event_head, event_count, event_capacity, event_reserved;
 };
 
-/* An endpoint's part: where its completions go.  cq_open.c writes it. */
+/* The part of an endpoint: the queues for its completions. cq_open.c writes it. */
 struct prov_ep_cqs {
     struct prov_cq *send, *recv;       /* or NULL */
     unsigned send_queues, recv_queues; /* enum mbx_queue */
-    bool drops_events; /* remote CQ data of writes: there is no queue to tell it */
+    bool drops_events;                 /* no queue takes the remote CQ data of writes */
 };
 
 static inline void prov_cq_lock(struct prov_cq *cq)
@@ -74,32 +74,32 @@ static inline void prov_cq_unlock(struct prov_cq *cq)
 
 /* ---- cq_open.c ------------------------------------------------------------------------ */
 
-/* A power of two, and space for what cq.c wants to set aside at a time. */
+/* A power of two, at least POLL_BATCH of cq.c. */
 #define PROV_FIRST_EVENTS 64
 
 int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                  void *context);
-/* Which queues of Matchbox ep has, by its capabilities. */
+/* Sets the Matchbox queues of ep from its capabilities. */
 void prov_ep_cqs_init(struct prov_ep *ep);
-/* Its queues are bound. */
+/* Enables ep, whose queues are bound. */
 void prov_ep_cqs_enable(struct prov_ep *ep);
-/* 0; -FI_EDOMAIN, -FI_EINVAL ep has one for these queues. */
+/* 0; -FI_EDOMAIN; -FI_EINVAL if ep already has a queue for these. */
 int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues);
-/* The endpoint and its queues know each other no longer. */
+/* Removes ep from its queues. */
 void prov_ep_cqs_unbind(struct prov_ep *ep);
 
 /* ---- cq.c -------------------------------------------------------------------------- */
 
-/* Wakes who has armed it. */
+/* Wakes the waiters that have armed the queue. */
 void prov_cq_ring(struct prov_cq *cq);
-/* Space for one event that the provider itself makes, then the event, or the space
- * back.  All with the endpoint unlocked. */
+/* Reserves space for one event of the provider; queues that event; or returns the space.  All
+ * with the endpoint unlocked. */
 int prov_cq_reserve(struct prov_cq *cq);
 void prov_cq_push(struct prov_cq *cq, const struct prov_event *event);
 void prov_cq_unreserve(struct prov_cq *cq);
-/* Progress; what completes becomes events of the queue, and is counted. */
+/* Makes progress; completions become events of the queue, and are counted. */
 void prov_cq_collect(struct prov_cq *cq);
-/* Progress in ep; what completes for which it has no queue is counted, and forgotten. */
+/* Makes progress in ep; completions for which it has no queue are counted, then dropped. */
 void prov_ep_forget(struct prov_ep *ep);
 ssize_t prov_cq_read(struct fid_cq *cq, void *buf, size_t count);
 ssize_t prov_cq_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr);
@@ -109,18 +109,18 @@ const char *prov_cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_
 
 /* ---- cq_wait.c ------------------------------------------------------------------------ */
 
-/* Of a queue that is closed, behind the last who waited there. */
+/* Frees a closed queue, after the last waiter has left. */
 void prov_cq_free(struct prov_cq *cq);
 ssize_t prov_cq_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond,
                       int timeout);
 ssize_t prov_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
                           const void *cond, int timeout);
 int prov_cq_signal(struct fid_cq *cq);
-/* The next completion rings the queue. */
+/* The next completion wakes the waiters. */
 int prov_cq_arm(struct prov_cq *cq);
-/* Progress; is there something to read? */
+/* Makes progress; is there something to read? */
 bool prov_cq_is_ready(struct prov_cq *cq);
-/* fi_trywait(): 0, or -FI_EAGAIN: do not sleep. */
+/* fi_trywait(): 0, or -FI_EAGAIN if the caller must not sleep. */
 int prov_cq_try(struct prov_cq *cq);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cq_open.c - a completion queue from its opening to its end, and the endpoints that are bound
- * to it.  What it reads and reports is cq.c's.
+ * cq_open.c - open, bind and close a completion queue.  cq.c reads the queue and reports its
+ * completions.
  */
 #include "provider/cq.h"
 #include "provider/ep.h"
@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* The queue that most clients have has one endpoint, which cq.c looks at in a shorter way. */
+/* The queue of most clients has one endpoint, for which cq.c has a short path. */
 static void sources_changed(struct prov_cq *cq)
 {
     cq->turn = 0;
@@ -52,7 +52,7 @@ int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
     if ((queues & MBX_SENDS && ep->cqs.send != NULL) ||
         (queues & MBX_RECVS && ep->cqs.recv != NULL))
         return -FI_EINVAL;
-    /* a thread of ours will use the endpoint, too */
+    /* a thread of the provider will use the endpoint as well */
     if (cq->wait.object != FI_WAIT_NONE && cq->wait.object != FI_WAIT_YIELD)
         ep->locks = true;
     if (prov_is_accessed(ep->caps) && cq->domain->threading == FI_THREAD_COMPLETION)
@@ -80,11 +80,11 @@ unlock:
     return err;
 }
 
-/* The queue and the endpoint know each other no longer. */
+/* Removes the endpoint from the queue, and the queue from the endpoint. */
 static void cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
 {
     prov_cq_lock(cq);
-    prov_ep_lock(ep); /* its thread may be about to ring the queue */
+    prov_ep_lock(ep); /* the endpoint's thread may be about to wake the queue's waiters */
     if (ep->cqs.send == cq)
         ep->cqs.send = NULL;
     if (ep->cqs.recv == cq)

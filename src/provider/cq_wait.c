@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cq_wait.c - waiting at a completion queue: blocking reads, signals, and what fi_trywait()
- * and the sets ask of a queue.
+ * cq_wait.c - waiting on a completion queue: blocking reads, signals, and the checks for
+ * fi_trywait() and the sets.
  *
  *   read ── nothing? ──> arm (thread.c) ──> read once more ──> sleep until the queue is rung
  *
- * A queue is rung for what completes in its endpoints, by their threads (thread.c) or by other threads
- * of the client that use them, and for events that are set aside in it (cq.c).  A ring may
- * be for nothing: then the reader goes round again.
+ * A queue is rung for completions of its endpoints, by their threads (thread.c) or by other threads
+ * of the client that use them, and for events that are set aside in it (cq.c).  A ring may be
+ * spurious: the reader then repeats the loop.
  */
 #include "provider/cq.h"
 #include "provider/thread.h"
@@ -80,8 +80,8 @@ static int prov_cq_wait_arm(void *arg)
     return prov_cq_arm(arg);
 }
 
-/* As a read that waits for one entry or more, or for an error; -FI_EAGAIN: the time is up,
- * or somebody has signalled; -FI_ECANCELED: the queue is closed. */
+/* Waits for one entry or more, or for an error. -FI_EAGAIN: the time is up, or fi_cq_signal()
+ * was called; -FI_ECANCELED: the queue is closed. */
 static ssize_t cq_await(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
                         int64_t deadline_ns)
 {
@@ -98,7 +98,7 @@ static ssize_t cq_await(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *
     return err == -FI_ETIMEDOUT ? -FI_EAGAIN : err;
 }
 
-/* How many entries the caller wants at least. */
+/* The smallest number of entries that the caller waits for. */
 static size_t threshold(const struct prov_cq *cq, const void *cond, size_t count)
 {
     size_t wanted = (size_t)(uintptr_t)cond;
@@ -108,7 +108,7 @@ static size_t threshold(const struct prov_cq *cq, const void *cond, size_t count
     return wanted < count ? wanted : count;
 }
 
-/* The same, until so many are there as are wanted. */
+/* As cq_await(), but until `wanted` entries are there. */
 static ssize_t cq_await_all(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
                             size_t wanted, int64_t deadline_ns)
 {
@@ -149,7 +149,7 @@ ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t
 
     if (cq->wait.object == FI_WAIT_NONE || cq->wait.object == FI_WAIT_SET)
         return -FI_EINVAL;
-    if (count == 0) /* nothing could end the wait */
+    if (count == 0) /* no event could end the wait */
         return prov_cq_readfrom(&cq->fid, buf, 0, src_addr);
     prov_wait_enter(&cq->wait);
     pthread_cleanup_push(cq_leave, cq);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * data.c - what all data operations have in common: a vector's length, and what a call does that
- * can do nothing now.
+ * data.c - parts common to all data operations: the length of a vector, and a call that must be
+ * repeated.
  */
 #include "provider/data.h"
 
@@ -24,8 +24,8 @@ static uint64_t statistic_of(struct prov_ep *ep, const char *name)
     return value;
 }
 
-/* Is there a request that ends if the client does no more than to call again and to read its queues?  A receive that
- * waits for its message is none: its peer may wait for us. */
+/* Is there a request that completes if the client only calls again and reads its queues?  A
+ * receive that waits for its message does not count: its peer may wait for us. */
 static bool memory_may_come(struct prov_ep *ep)
 {
     return statistic_of(ep, "requests_now") > statistic_of(ep, "posted_now");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * data.h - the data operations, which endpoint.c puts into libfabric's tables: send.c, receive.c;
- * and what these and the one-sided calls have in common: data.c.
+ * and functions that these share with the one-sided calls: data.c.
  */
 #ifndef PROVIDER_DATA_H
 #define PROVIDER_DATA_H
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* The peer number of a client's address; err from prov_av_resolve(). */
+/* The peer number of a client's address; or the error of prov_av_resolve(). */
 static inline int prov_peer(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
 {
     if (likely(addr < ep->av.peer_limit)) {
@@ -24,14 +24,15 @@ static inline int prov_peer(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
     return prov_av_resolve(ep, addr, peer);
 }
 
-/* Short of memory or requests: those that are under way free theirs as they complete, so the client shall try
- * again, -FI_EAGAIN, and this is what moves them.  Also a call in vain, see below.  If none is under way, -FI_ENOMEM. */
+/* For a call that lacks memory or a request.  Makes progress and returns -FI_EAGAIN if active
+ * operations will free some; -FI_ENOMEM if none will.  Counts as an unsuccessful call, see
+ * below. */
 ssize_t prov_ep_again(struct prov_ep *ep, int err);
-/* A call that the client will repeat has found or done nothing: as an empty read of a queue.
- * May give the endpoint's lock, and take it again. */
+/* Counts a call that has found or done nothing, and that the client will repeat, as an empty
+ * poll (idle.h).  May release the endpoint's lock, and take it again. */
 void prov_ep_in_vain(struct prov_ep *ep);
 
-/* Total length, or -1 if the vector is not one that we take. */
+/* Total length, or -1 if the vector is invalid or too long. */
 ssize_t prov_iov_size(const struct iovec *iov, size_t count);
 
 ssize_t prov_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,

@@ -3,7 +3,7 @@
  * endpoint.c - the endpoint: open, bind, enable, options, close.
  *
  * The Matchbox endpoint is opened with ours, so that fi_getname() works before
- * fi_enable(); bindings are only checked at fi_enable().
+ * fi_enable().  Whether all bindings exist is checked at fi_enable().
  */
 #include "provider/cancel.h"
 #include "provider/data.h"
@@ -50,7 +50,7 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
     return 0;
 }
 
-/* Counts for buffers that are posted from now on. */
+/* The new minimum applies to buffers that are posted from now on. */
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
     struct prov_ep *ep = ep_of_fid(fid);
@@ -81,7 +81,7 @@ static int ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, str
     return -FI_ENOSYS;
 }
 
-/* The queues have no depth of their own: there is always space. */
+/* The queues have no fixed depth: there is always space. */
 static ssize_t ep_rx_size_left(struct fid_ep *fid)
 {
     return (ssize_t)prov_ep_of(fid)->recv.size;
@@ -105,7 +105,7 @@ static struct fi_ops_ep ep_ops = {
 
 /* ---- names ------------------------------------------------------------------------------ */
 
-/* The address of size bytes; false if that is none. */
+/* Reads an address of size bytes; false if they are none. */
 static bool name_take(uint32_t format, const void *in, size_t size, struct mbx_address *address)
 {
     if (format != FI_ADDR_STR && size != sizeof *address)
@@ -115,7 +115,7 @@ static bool name_take(uint32_t format, const void *in, size_t size, struct mbx_a
     return prov_address_take(format, in, address) == 0;
 }
 
-/* An endpoint's address is Matchbox's choice; what can be chosen is a service name. */
+/* Matchbox chooses an endpoint's address; the client can choose a service name. */
 static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 {
     struct prov_ep *ep = ep_of_fid(fid);
@@ -251,7 +251,7 @@ static int ep_bind_cq(struct prov_ep *ep, struct prov_cq *cq, uint64_t flags)
     if (queues & MBX_RECVS)
         prov_recv_set_selective(ep, selective);
     prov_ep_unlock(ep);
-    prov_cq_ring(cq); /* who sleeps does not know of ep */
+    prov_cq_ring(cq); /* waiters do not know of ep */
     return 0;
 }
 
@@ -349,7 +349,8 @@ static int ep_close(struct fid *fid)
 {
     struct prov_ep *ep = ep_of_fid(fid);
 
-    /* Who waits at one of these may arm the thread, until they have forgotten us. */
+    /* Waiters of these objects may arm the thread, until the objects have dropped the
+     * endpoint. */
     prov_mr_leave(ep);
     prov_cntr_unbind(ep);
     prov_ep_cqs_unbind(ep);
@@ -359,7 +360,8 @@ static int ep_close(struct fid *fid)
         atomic_fetch_sub(&ep->eq->users, 1);
     prov_name_withdraw(ep);
     prov_profiles_leave(ep);
-    /* Sends that could not be delivered in time are logged there; ours is closed. */
+    /* Sends that could not be delivered in time are logged by the Matchbox endpoint; ours is
+     * closed. */
     mbx_close(ep->mbx);
     prov_multi_free(ep);
     prov_ops_free(&ep->ops);
@@ -396,7 +398,7 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
     prov_ep_cqs_init(ep);
 }
 
-/* The source that the client has asked fi_getinfo() for is a name, or nothing. */
+/* Publishes the source of the client's fi_getinfo(), if it is a name. */
 static int ep_publish(struct prov_ep *ep, const struct fi_info *info)
 {
     struct mbx_address name;
@@ -408,8 +410,8 @@ static int ep_publish(struct prov_ep *ep, const struct fi_info *info)
     return prov_is_name(&name) ? prov_name_publish(ep, &name) : 0;
 }
 
-/* Adds the format of tags, from which the bits that an adapter compares follow.  text is used
- * as long as params. */
+/* Adds the format of tags as a parameter; an adapter derives the compared bits from it. text
+ * must live as long as params. */
 static void ep_text_of_tags(struct prov_params *params, const struct fi_info *info, char *text,
                             size_t size)
 {
@@ -428,7 +430,7 @@ static int ep_open_mbx(struct prov_ep *ep, const struct fi_info *info)
     int err;
 
     prov_params_init(&params);
-    /* prov_ep_lock() guards also what is ours, so the library need not have a second lock */
+    /* prov_ep_lock() guards our own data too, so the library needs no second lock */
     prov_params_add(&params, "THREADS=one");
     if (prov_is_oversubscribed())
         prov_params_add(&params, "OVERSUBSCRIBED=yes");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * envelope.h - how a message of libfabric's travels as one of Matchbox's.
+ * envelope.h - the mapping of a libfabric message to a Matchbox message.
  *
  *   context id  PROV_TAGGED or PROV_UNTAGGED: the two never match each other; nor anything
  *               PROV_SENTINEL
@@ -18,7 +18,7 @@
 
 #define PROV_TAGGED            1u
 #define PROV_UNTAGGED          2u
-#define PROV_SENTINEL          3u /* nobody sends there (multi.c) */
+#define PROV_SENTINEL          3u /* matches no message (multi.c) */
 #define PROV_HAS_DATA          (UINT64_C(1) << 63)
 #define PROV_TAG_FORMAT        UINT64_C(0x5555555555555555) /* one field, top bit not usable */
 #define PROV_TAG_FORMAT_DEVICE UINT64_C(0x555555555555)     /* 47 bits */

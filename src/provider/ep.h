@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ep.h - the endpoint: a list of parts, each of which belongs to the file of its name and is
- * written by that file alone; and what holds for the whole: endpoint.c.
+ * written by that file alone; and functions for the whole endpoint: endpoint.c.
  */
 #ifndef PROVIDER_EP_H
 #define PROVIDER_EP_H
@@ -29,7 +29,7 @@ struct prov_profile;
 struct prov_ep {
     struct fid_ep fid;
     struct mbx_ep *mbx;
-    bool locks; /* also set by those whose threads meet here: cq_open.c, counter.c */
+    bool locks; /* cq_open.c and counter.c set it too, if their threads use the endpoint */
     bool enabled;
     /* used by every operation */
     struct prov_ep_ops ops;
@@ -40,24 +40,24 @@ struct prov_ep {
     struct prov_ep_index index;
     struct prov_ep_cqs cqs;
     struct prov_ep_cntrs cntrs;
-    /* and by few */
+    /* used by few */
     pthread_mutex_t lock;
     struct prov_domain *domain;
-    struct prov_ep *domain_next; /* of the domain's mrs (mr.c) */
+    struct prov_ep *domain_next; /* the next in the domain's list (mr.c) */
     struct prov_eq *eq;
     uint64_t caps;
     size_t atomic_limit;
     struct prov_idle idle; /* calls that were refused, probes that found nothing */
     struct prov_ep_thread thread;
     struct prov_ep_name name;
-    struct prov_profile *profiles; /* or NULL: nobody has opened one (profile.c) */
-    _Atomic uintptr_t notifying;   /* the thread that runs a callback of one, or 0 */
-    size_t check_paid;             /* valid.c */
+    struct prov_profile *profiles; /* NULL if none is open (profile.c) */
+    _Atomic uintptr_t notifying;   /* the thread that runs a profile's callback, or 0 */
+    size_t check_paid;             /* of the checks (valid.c) */
 };
 
 int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                  void *context);
-/* Remote CQ data for an endpoint without a queue for it is taken and forgotten (event.c). */
+/* Drops remote CQ data of an endpoint without a queue for it (event.c). */
 void prov_events_drop(struct prov_ep *ep);
 
 static inline struct prov_ep *prov_ep_of(struct fid_ep *fid)
@@ -80,7 +80,7 @@ static inline void prov_ep_unlock(struct prov_ep *ep)
     pthread_mutex_unlock(&ep->lock);
 }
 
-/* Progress, of receives that multi.c matches, too. */
+/* Makes progress, also for the receives that multi.c matches. */
 static inline int prov_ep_progress(struct prov_ep *ep)
 {
     int moved = mbx_progress(ep->mbx);

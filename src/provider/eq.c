@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eq.c - the event queue: a list of events and errors, in the order in which they came.
+ * eq.c - the event queue: a list of events and errors, oldest first.
  *
- * They come from fi_eq_write() and from address vectors with FI_EVENT; everything else that
+ * They come from fi_eq_write() and from address vectors with FI_EVENT.  Everything else that
  * could report here (registration, connections) is synchronous or not offered.  An error
- * bars the events behind it until fi_eq_readerr() has taken it (-FI_EAVAIL).
+ * blocks the events after it until fi_eq_readerr() has taken it (-FI_EAVAIL).
  *
- * An event of ours that finds no memory is lost, and the next look says so: the error
- * FI_EOVERRUN, behind all others.
+ * If there is no memory for an event of the provider, the event is lost, and a later read reports
+ * it: the error FI_EOVERRUN, after all others.
  */
 #include "provider/eq.h"
 #include "provider/fabric.h"
@@ -22,7 +22,7 @@
 
 struct prov_eq_entry {
     struct prov_eq_entry *next;
-    bool is_error; /* then data is a struct fi_eq_err_entry */
+    bool is_error; /* data is a struct fi_eq_err_entry */
     uint32_t event;
     size_t size;
     char data[];
@@ -47,7 +47,7 @@ static struct prov_eq_entry *entry_create(uint32_t event, const void *data, size
     return entry;
 }
 
-/* NULL: something was lost. */
+/* entry is NULL if there was no memory for it. */
 static void entry_append(struct prov_eq *eq, struct prov_eq_entry *entry)
 {
     pthread_mutex_lock(&eq->lock);
@@ -140,8 +140,8 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
     return size;
 }
 
-/* Clients of older versions have no size in their structure.  With one, the buffer is theirs.
- */
+/* The structure of older clients has no err_data_size.  In newer ones a nonzero size means that
+ * the client supplies the buffer. */
 static void error_give(const struct prov_eq *eq, const void *error, struct fi_eq_err_entry *to)
 {
     bool has_size = FI_VERSION_GE(eq->fabric->fid.api_version, FI_VERSION(1, 5));

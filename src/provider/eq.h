@@ -22,7 +22,7 @@ struct prov_eq {
     pthread_mutex_t lock;
     struct prov_wait wait;
     bool is_writable;
-    bool overran; /* an event was lost, for want of memory */
+    bool overran; /* an event was lost: no memory */
     struct prov_idle idle;
     struct prov_eq_entry *first, **last;
 };
@@ -30,8 +30,8 @@ struct prov_eq {
 int prov_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
                  void *context);
 bool prov_eq_is_ready(struct prov_eq *eq);
-/* What the provider itself has to say; if memory is short, fi_eq_readerr() says that something
- * was lost. */
+/* Adds an event or error of the provider.  If memory is short, fi_eq_readerr() reports the
+ * loss. */
 void prov_eq_event(struct prov_eq *eq, uint32_t event, const void *entry, size_t size);
 void prov_eq_error(struct prov_eq *eq, const struct fi_eq_err_entry *error);
 

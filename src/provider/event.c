@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event.c - from Matchbox's completion to what libfabric's client is told.
+ * event.c - conversion of Matchbox's completions to libfabric's.
  */
 #include "provider/event.h"
 
@@ -33,8 +33,8 @@ void prov_event_written(struct prov_event *event, struct prov_ep *ep,
     };
 }
 
-/* Data that nobody can ever read must not stop its sender, which it would: only so many events
- * of one peer wait.  The write itself is counted by FI_REMOTE_WRITE, as every other. */
+/* Remote CQ data that nobody can read must not stop its sender, as it would: only a limited
+ * number of events per peer can wait.  FI_REMOTE_WRITE counts the write itself as any other. */
 void prov_events_drop(struct prov_ep *ep)
 {
     struct mbx_completion completions[DROP_BATCH];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event.h - from Matchbox's completion to what libfabric's client is told: event.c.
+ * event.h - conversion of Matchbox's completions to libfabric's: event.c.
  */
 #ifndef PROVIDER_EVENT_H
 #define PROVIDER_EVENT_H
@@ -9,12 +9,12 @@
 #include "provider/envelope.h"
 #include "provider/ep.h"
 
-/* Something that a queue has to report before it polls its endpoints again. */
+/* A report that a queue must make before it polls its endpoints again. */
 struct prov_event {
     void *context;
     uint64_t flags;
     size_t len;
-    void *buf; /* where the message lies, if the receive took many; else NULL */
+    void *buf; /* the place of the message in a FI_MULTI_RECV buffer; else NULL */
     uint64_t data;
     uint64_t tag;
     fi_addr_t source;
@@ -23,18 +23,18 @@ struct prov_event {
     int prov_errno;
 };
 
-/* What is reported of an untagged receive that was taken back here. */
+/* The event of an untagged receive that the provider has cancelled. */
 void prov_event_cancelled(struct prov_event *event, void *context, bool many);
-/* What is reported of a write of a peer that carried data (MBX_EVENTS). */
+/* The event of a peer's write that carried data (MBX_EVENTS). */
 void prov_event_written(struct prov_event *event, struct prov_ep *ep,
                         const struct mbx_completion *c);
-/* Matchbox's errors are errno values; libfabric has a name of its own for one. */
+/* The libfabric error for an errno value of Matchbox. */
 int prov_event_error(int error);
-/* What a scattered receive brought goes to the client's vector; the bounce is freed. */
+/* Scatters a receive into the client's vector; frees the bounce. */
 void prov_bounce_finish(struct prov_op *op, const struct mbx_completion *c);
 
-/* What the completion of a send or a receive is for the client; takes the operation's record
- * back.  False: there is nothing to report; event->context is set nevertheless. */
+/* Converts the completion of a send or a receive; releases the operation's record.  False: there
+ * is nothing to report; event->context is set nevertheless. */
 static inline bool prov_event_from(struct prov_ep *ep, const struct mbx_completion *c,
                                    bool wants_source, struct prov_event *event)
 {

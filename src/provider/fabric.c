@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - fabric and domain: they only hold others together.
+ * fabric.c - fabric and domain: the objects that hold the others together.
  *
- * Nothing is opened here but memory; the Matchbox endpoint comes with fi_endpoint().
+ * Opening them only allocates memory; fi_endpoint() opens the Matchbox endpoint.
  */
 #include "provider/av.h"
 #include "provider/counter.h"
@@ -38,7 +38,7 @@ static int domain_close(struct fid *fid)
 static struct fi_ops domain_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = domain_close,
-    .bind = prov_no_bind, /* no asynchronous registration, so no event queue */
+    .bind = prov_no_bind, /* registration is synchronous, so there is no event queue */
     .control = prov_no_control,
     .ops_open = prov_no_ops_open,
     .tostr = prov_no_tostr,

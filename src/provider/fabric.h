@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.h - fabric and domain, which hold the provider's other objects together, and what the
- * provider says of itself: fabric.c, info.c, loader.c.
+ * fabric.h - fabric and domain, which hold the provider's other objects together, and the
+ * description of the provider: fabric.c, info.c, loader.c.
  *
  *   fabric <- domain <- av <-----+
  *                    <- cq <---- endpoint -> mbx_ep
@@ -15,7 +15,7 @@
  * cannot overrun.
  *
  * Locks      An endpoint and a queue have a mutex each, taken only if the client
- *            asked for a threading model that needs them (prov_needs_locks; for an
+ *            requested a threading model that needs them (prov_needs_locks; for an
  *            endpoint that peers access, prov_is_accessed), or an endpoint has a thread of
  *            ours (thread.c); an address vector always takes its own.
  *            Order: counter, domain, queue, endpoint, vector, bell.
@@ -31,9 +31,9 @@
 
 #define PROV_NAME    "matchbox"
 #define PROV_VERSION FI_VERSION(MBX_VERSION_MAJOR * 100 + MBX_VERSION_MINOR, MBX_VERSION_PATCH)
-/* Numbers of our own, for which libfabric has none.  Both are positive as an int: there are clients
- * that keep them in one and take a negative value for an error, and libfabric 2 has no bit any
- * more that marks numbers of a provider. */
+/* Numbers of our own: libfabric assigns none.  Both are positive as an int, because some clients
+ * keep them in an int and take a negative value for an error, and libfabric 2 no longer
+ * reserves a bit for the numbers of a provider. */
 #define PROV_ADDR_FORMAT 0x4d42
 #define PROV_PROTOCOL    0x4d42
 #define PROV_IOV_LIMIT   8
@@ -50,18 +50,19 @@ struct prov_fabric {
     atomic_uint users; /* domains and event queues */
 };
 
-/* The memory that peers may access, and through whom: mr.c.  The domain's lock guards it. */
+/* The memory regions, and the endpoints through which peers access them: mr.c.  Guarded by the
+ * domain's lock. */
 struct prov_domain_mrs {
-    struct prov_ep *eps; /* that may be accessed; linked by domain_next */
+    struct prov_ep *eps; /* endpoints that peers may access, linked by domain_next */
     struct prov_mr *first;
     uint64_t next_key;
 };
 
-/* Counters of regions, which any endpoint may change: counter.c. */
+/* Counters of regions, which accesses through any endpoint may change: counter.c. */
 struct prov_domain_bell {
-    pthread_mutex_t lock; /* for cntrs */
+    pthread_mutex_t lock; /* guards cntrs */
     struct prov_cntr *cntrs;
-    atomic_bool armed; /* one of them wants to be rung */
+    atomic_bool armed; /* a waiter of one of them wants to be woken */
 };
 
 struct prov_domain {
@@ -73,23 +74,22 @@ struct prov_domain {
     uint32_t addr_format;                      /* PROV_ADDR_FORMAT or FI_ADDR_STR (text.h) */
     bool auto_progress;                        /* each endpoint has a thread (thread.c) */
     bool mr_virtual, mr_prov_key, mr_endpoint; /* mr_mode */
-    pthread_mutex_t lock;                      /* for mrs and atomic_limit */
+    pthread_mutex_t lock;                      /* guards mrs and atomic_limit */
     struct prov_domain_mrs mrs;
-    size_t atomic_limit; /* of its endpoints; 0: not known yet (atomic.c) */
+    size_t atomic_limit; /* the smallest among its endpoints; 0: not known yet (atomic.c) */
     struct prov_domain_bell bell;
 };
 
-/* Peers may access the domain's memory through an endpoint with these capabilities.  So also
- * with FI_THREAD_COMPLETION several threads meet in it and in its queues: who registers
- * memory, or looks at the counter of a region, need not be who uses the endpoint. */
+/* Peers may access the domain's memory through an endpoint with these capabilities.  Several
+ * threads then use the endpoint and its queues even with FI_THREAD_COMPLETION: the thread that
+ * registers memory, or reads the counter of a region, may be another than the endpoint's. */
 static inline bool prov_is_accessed(uint64_t caps)
 {
     return caps & (FI_RMA | FI_ATOMIC);
 }
 
-/* Models in which the client serialises all calls that meet in one endpoint: by
- * domain, or by everything bound to one queue.  In the others a thread may read
- * the queue while another sends. */
+/* False if the threading model makes the client serialise all calls that use one endpoint, by
+ * domain or by queue.  In other models a thread may read the queue while another sends. */
 static inline bool prov_needs_locks(enum fi_threading threading)
 {
     return threading != FI_THREAD_DOMAIN && threading != FI_THREAD_COMPLETION;

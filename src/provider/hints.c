@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hints.c - does what we offer meet what a client asks for?
+ * hints.c - compares our offer with a client's hints.
  *
  * For every attribute a hint of zero means "anything":
  *
@@ -8,11 +8,8 @@
  *   sizes and counts        the hint must not exceed ours
  *   types, formats          one of ours
  *
- * The first hint that does not fit refuses the request, and its name and value go to libfabric's
+ * The first hint that does not fit refuses the request.  Its name and value go to libfabric's
  * log at level info:
- *
- *   FI_LOG_LEVEL=info FI_LOG_PROV=matchbox fi_info -p matchbox -t FI_EP_DGRAM
- *   ... ep_attr->type FI_EP_DGRAM is asked for; FI_EP_RDM is what there is
  */
 #include "provider/envelope.h"
 #include "provider/fabric.h"
@@ -28,12 +25,12 @@
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
      FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 #define RECV_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_TRANSMIT_COMPLETE)
-/* FI_PROGRESS_CONTROL_UNIFIED, of 2.0: a promise that we do not need. */
+/* FI_PROGRESS_CONTROL_UNIFIED, from 2.0: a promise of the client that we do not need. */
 #define PROGRESS_LAST 3
 
 /* ---- one hint each: true, or a line in the log ------------------------------------------- */
 
-/* Is hint within offer, both of flags of this type? */
+/* Are all flags of hint in offer?  Both have this type. */
 static bool only(const char *what, uint64_t hint, uint64_t offer, enum fi_type type)
 {
     uint64_t beyond = hint & ~offer;
@@ -52,7 +49,8 @@ static bool within(const char *what, uint64_t hint, uint64_t limit)
     return hint <= limit;
 }
 
-/* A value of an enumeration; offer are the names of what there is. */
+/* Reports an enumeration value that does not fit; offer is the names of the supported
+ * values. */
 static bool one_of(const char *what, bool fits, const void *hint, enum fi_type type,
                    uint64_t number, const char *offer)
 {
@@ -139,7 +137,7 @@ static bool domain_fits(const struct fi_domain_attr *hint)
             only("domain_attr->caps", hint->caps, PROV_DOMAIN_CAPS, FI_TYPE_CAPS));
 }
 
-/* Bits below the leading zeros of a tag format can be used. */
+/* Clients may use the bits below the leading zeros of a tag format. */
 static bool tag_format_fits(uint64_t hint)
 {
     if (hint & PROV_HAS_DATA)

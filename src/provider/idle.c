@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * idle.c - when a client that only looks gives its core away.
+ * idle.c - decides when a polling client yields its core.
  *
- * Clients poll: an MPI library reads its queue until there is something, and never sleeps. With
- * more ranks than cores that would keep the rank that is waited for off its core until the end
- * of a time slice, some milliseconds.  So every object that can be polled (queues, counters,
- * poll sets, event queues, endpoints that are probed or refuse a send) counts the polls in a
- * row that have found nothing, and when there are many, its client calls sched_yield() here:
+ * Clients poll: an MPI library reads its queue until there is something, and never sleeps.  With
+ * more ranks than cores this would keep the awaited rank off its core until the end of a time
+ * slice, some milliseconds.  So every object that can be polled (queues, counters, poll sets,
+ * event queues, endpoints that are probed or refuse a send) counts consecutive polls that
+ * found nothing.  When there are many, the client calls sched_yield() here:
  *
- *   more ranks than cores    behind every PROV_IDLE_POLLS looks
- *   otherwise                when IDLE_NS have passed besides
+ *   more ranks than cores    after every PROV_IDLE_POLLS polls
+ *   otherwise                only when IDLE_NS have passed as well
  *
- * Whether there are more ranks than cores the launcher says, or the user (MBX_OVERSUBSCRIBED).
+ * The launcher or the user (MBX_OVERSUBSCRIBED) says whether there are more ranks than cores.
  *
- * What counts is that the client has found nothing, whatever is under way behind the object:
- * the peer whose packet or FIN is missing may be the one who needs the core.  Time decides
- * where every rank may have a core, because a poll costs 20 ns over shared memory and a
- * microsecond over a network, where ranks of several hosts may be on one machine.
+ * Only the empty poll counts, not whether operations are active in the object: the peer whose
+ * packet or FIN is missing may be the one that needs the core.  Where every rank may have a core
+ * time decides, because a poll costs 20 ns over shared memory and a microsecond over a network,
+ * where ranks of several hosts may be on one machine.
  *
- * Nobody yields with one of our locks in hand.
+ * No thread yields while it holds a lock of the provider.
  */
 #include "base/launcher.h"
 #include "provider/compat.h"

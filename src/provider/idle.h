@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * idle.h - polls of a client that find nothing, and when they give the core away: idle.c.
+ * idle.h - counts a client's empty polls, and yields the core: idle.c.
  */
 #ifndef PROVIDER_IDLE_H
 #define PROVIDER_IDLE_H
@@ -12,29 +12,29 @@
 
 #define PROV_IDLE_POLLS 32u
 
-/* Looks of a client at one object that have found nothing. */
+/* Polls of one object that have found nothing. */
 struct prov_idle {
-    unsigned polls;   /* in a row */
+    unsigned polls;   /* consecutive */
     int64_t since_ns; /* the time of the PROV_IDLE_POLLS-th of them */
-    int64_t limit_ns; /* so long behind that the core is given away */
+    int64_t limit_ns; /* minimum duration after since_ns before the core is yielded */
 };
 
-/* Does the launcher, or the user, say that there are more ranks here than cores? */
+/* True if the launcher, or the user, says that there are more ranks here than cores. */
 bool prov_is_oversubscribed(void);
 void prov_idle_init(struct prov_idle *idle);
-/* Behind PROV_IDLE_POLLS looks more: has the client looked for long enough?  If so, it begins
- * anew. */
+/* Called after every PROV_IDLE_POLLS empty polls: has the client polled for long enough?  If so,
+ * the count restarts. */
 bool prov_idle_is_long(struct prov_idle *idle);
-/* Gives the core away. */
+/* Yields the core. */
 void prov_yield(void);
 
-/* One more poll has found nothing.  True: it is time for prov_yield(), without a lock. */
+/* Counts an empty poll.  True: the caller must call prov_yield(), without a lock. */
 static inline bool prov_idle_tires(struct prov_idle *idle)
 {
     return unlikely(++idle->polls % PROV_IDLE_POLLS == 0) && prov_idle_is_long(idle);
 }
 
-/* A poll has found something. */
+/* A poll has found something: the count restarts. */
 static inline void prov_idle_ends(struct prov_idle *idle)
 {
     idle->polls = 0;

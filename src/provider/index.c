@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * index.c - receives under way by the client's context, for fi_cancel().
+ * index.c - active receives by the client's context, for fi_cancel().
  *
- * Most clients never cancel, so nothing is kept for it until the first call.  That one
- * puts all receives under way into a hash table by context, and from then on each is
- * added when it is posted and removed when its record is released: a cancel costs the
- * same however many receives there are.
+ * Most clients never cancel, so nothing is kept until the first fi_cancel().  That call
+ * puts all active receives into a hash table by context.  From then on each receive is
+ * added when it is posted and removed when its record is released: the cost of a cancel
+ * does not depend on the number of receives.
  *
  * It is not a struct hash, which would grow when a receive is posted, and may fail then.  The lists are made of the
  * records, so a receive that is posted or released needs no memory and no search, and contexts may be equal.
  *
- * Invariants, once ep->index.heads is there
- *   I1  the records with same_at set are those of receives that are not released
+ * Invariants, once ep->index.heads is allocated
+ *   I1  the records with same_at set are the records of receives that are not released
  *   I2  *op->same_at == op; the list of a hash ends with NULL
  *   I3  index.size is a power of two, at least half the number of records if memory
  *       allowed
@@ -63,7 +63,7 @@ static size_t index_size_for(const struct prov_ep *ep)
     return size;
 }
 
-/* A table for the records that there are; if memory is short, the old one serves. */
+/* Builds a table for the present number of records; if memory is short, the old table stays. */
 static OUT_OF_LINE void index_build(struct prov_ep *ep)
 {
     size_t size = index_size_for(ep);

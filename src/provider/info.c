@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * info.c - fi_getinfo: what a client is told that asks for something that we do (hints.c).
+ * info.c - fi_getinfo: the answer to hints that we meet (hints.c).
  *
  * One info, or -FI_ENODATA:
  *
- *   capabilities            what was not asked for is not turned on, for it may change semantics
- *                           (FI_DIRECTED_RECV makes receives heed their address)
+ *   capabilities            only requested ones are turned on, because they may change semantics
+ *                           (FI_DIRECTED_RECV makes receives compare their source address)
  *   sizes and counts        ours are returned
- *   threading, progress,    the hint is returned as it came: clients that check
- *   av_type, addr_format    take even a stronger answer for a refusal
- *   mr_mode                 how regions are named: as the hint likes
- *   mem_tag_format          63 bits; with an adapter that matches as many as it compares, unless more
- *                           are asked for
+ *   threading, progress,    the hint is returned unchanged: some clients treat even a stronger
+ *   av_type, addr_format    answer as a refusal
+ *   mr_mode                 how regions are named: as the hint prefers
+ *   mem_tag_format          63 bits; with an adapter that matches, as many bits as it compares,
+ *                           unless the hint has more
  *   mode                    we need nothing, so nothing is returned
  *
- * Refused without looking further: internal requests of other providers.  Otherwise ofi_rxm and
+ * Internal requests of other providers are refused at once.  Otherwise ofi_rxm and
  * ofi_rxd would layer themselves on top of this provider, and libfabric would list those first.
  */
 #include "provider/envelope.h"
@@ -44,7 +44,7 @@ static void tx_fill(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint
         return;
     attr->op_flags = hint->op_flags;
     if (hint->size > attr->size)
-        attr->size = hint->size; /* there is no queue of a fixed depth */
+        attr->size = hint->size; /* no queue has a fixed depth */
 }
 
 static void rx_fill(struct fi_rx_attr *attr, const struct fi_rx_attr *hint, uint64_t caps)
@@ -61,8 +61,8 @@ static void rx_fill(struct fi_rx_attr *attr, const struct fi_rx_attr *hint, uint
         attr->size = hint->size;
 }
 
-/* The format of tags that is announced.  A client that asks for more bits than an adapter
- * compares gets its own format, whose fields say which bits are compared (verbs_layout_of()). */
+/* The announced format of tags.  A client that requests more bits than an adapter compares gets
+ * its own format, whose fields determine the compared bits (verbs_layout_of()). */
 static uint64_t tag_format_for(const struct fi_ep_attr *hint)
 {
     const uint64_t wanted = hint != NULL ? hint->mem_tag_format : 0;
@@ -94,10 +94,11 @@ static void ep_fill(struct fi_ep_attr *attr, const struct fi_ep_attr *hint)
     attr->rx_ctx_cnt = 1;
 }
 
-/* What we return is what the client then must do, and we need nothing: a client that could bind
- * its regions to endpoints would have to, and one that could use its own addresses may have
- * others in mind.  The two names are modes of their own: before 1.5 there was nothing else,
- * later versions know them still, and who asks for one looks whether it comes back. */
+/* A returned mode obliges the client, and we need none: a client that offers to bind its
+ * regions to endpoints would have to, and one that offers to use its own addresses may expect
+ * others.  FI_MR_BASIC and FI_MR_SCALABLE are modes of their own: versions before 1.5 had no
+ * others, later versions still accept them, and clients that request one check that it is
+ * returned. */
 static int mr_mode_for(uint32_t version, const struct fi_domain_attr *hint)
 {
     int mode = hint != NULL ? hint->mr_mode : 0;
@@ -129,7 +130,7 @@ static int domain_fill(struct fi_domain_attr *attr, const struct fi_domain_attr 
     attr->control_progress = FI_PROGRESS_MANUAL;
     attr->data_progress = FI_PROGRESS_MANUAL;
     attr->resource_mgmt = FI_RM_ENABLED;
-    attr->av_type = FI_AV_UNSPEC; /* either will do */
+    attr->av_type = FI_AV_UNSPEC; /* both types are supported */
     attr->mr_mode = mr_mode_for(version, hint);
     attr->mr_key_size = sizeof(uint64_t);
     attr->cq_data_size = sizeof(uint64_t);
@@ -152,13 +153,14 @@ static int fabric_fill(struct fi_fabric_attr *attr, const struct fi_fabric_attr 
 {
     attr->name = strdup(PROV_NAME);
     attr->prov_version = PROV_VERSION;
-    /* prov_name stays NULL: libfabric fills it in and takes a set one for a layer. */
+    /* prov_name stays NULL: libfabric fills it in, and takes a provider that sets it for a
+     * layer. */
     if (hint != NULL)
         attr->fabric = hint->fabric;
     return attr->name == NULL ? -FI_ENOMEM : 0;
 }
 
-/* An address as the client has it, or none: then all bytes are 0. */
+/* Reads an address in the client's format; all bytes are 0 if there is none. */
 static void hint_take(uint32_t format, const void *hint, size_t size,
                       struct mbx_address *address)
 {
@@ -169,8 +171,8 @@ static void hint_take(uint32_t format, const void *hint, size_t size,
         memset(address, 0, sizeof *address);
 }
 
-/* A name, an address of the client's choice, or zeros: an endpoint gets its own only when it
- * is opened, but clients copy the field without looking whether it is there. */
+/* A name, an address of the client's choice, or zeros.  An endpoint gets its own address only
+ * when it is opened, but clients copy the field without checking that it is set. */
 static int address_fill(void **addr, size_t *len, uint32_t format,
                         const struct mbx_address *name, const void *hint, size_t hint_len)
 {
@@ -185,7 +187,7 @@ static int address_fill(void **addr, size_t *len, uint32_t format,
     return *addr == NULL ? -FI_ENOMEM : prov_address_put(format, &address, *addr, *len, len);
 }
 
-/* What fi_getinfo() was told of the two ends; a name or NULL each. */
+/* The two ends that fi_getinfo() names; each is a name or NULL. */
 struct ends {
     struct mbx_address name;
     const struct mbx_address *src, *dest;
@@ -193,7 +195,7 @@ struct ends {
 
 static int ends_find(struct ends *ends, const char *node, const char *service, uint64_t flags)
 {
-    bool is_any; /* a source with service 0 is any */
+    bool is_any; /* the source has service 0: any */
     int err;
 
     *ends = (struct ends){.src = NULL};

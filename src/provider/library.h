@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * library.h - the libfabric that loaded us, of which nothing is linked: loader.c.
+ * library.h - the libfabric that loaded us; we do not link to it: loader.c.
  */
 #ifndef PROVIDER_LIBRARY_H
 #define PROVIDER_LIBRARY_H
@@ -10,7 +10,7 @@
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
-/* The first three are always there, each of the others may be NULL. */
+/* The first three are always set; the others may be NULL. */
 struct prov_library {
     uint32_t (*version)(void);
     struct fi_info *(*dupinfo)(const struct fi_info *info);
@@ -27,13 +27,14 @@ struct prov_library {
 };
 extern struct prov_library prov_library;
 
-/* What we are to that libfabric. */
+/* Our description for that libfabric. */
 extern struct fi_provider prov_provider;
 
-/* One line for libfabric's log, without its end: written if FI_LOG_LEVEL and FI_LOG_PROV let it. */
+/* Writes one line, without its newline, to libfabric's log, if FI_LOG_LEVEL and FI_LOG_PROV
+ * allow. */
 void prov_log(enum fi_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Would such a line be written? */
+/* Would a line of this level be written? */
 bool prov_logs(enum fi_log_level level);
 /* Names of flags or of a value, valid until the next call; a number where libfabric has none. */
 const char *prov_names(const void *data, enum fi_type type, uint64_t number);

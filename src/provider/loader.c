@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loader.c - what libfabric calls when it loads this library.
+ * loader.c - the entry point that libfabric calls when it loads this library.
  *
- * A program may hold a newer libfabric than the one whose headers we were built with.  So nothing
- * of it is linked: the library that called us is found by our return address, and its
- * own fi_version() is what we claim to be built for.  A lower number would make
- * the provider invisible to clients that ask for the newer interface.
+ * A program may load a newer libfabric than the one whose headers we were built with.  So we do
+ * not link to it.  We find the library that called us by our return address, and claim the
+ * version that its fi_version() returns.  A lower number would make the provider
+ * invisible to clients that request the newer interface.
  *
  * fi_dupinfo(NULL) of that library allocates our infos: struct fi_domain_attr grew
  * in 2.x, and an info of the old size would be read beyond its end.
@@ -64,7 +64,8 @@ static bool prov_loader_find(void *scope, const char *name, void *function)
     return found != NULL;
 }
 
-/* Finds what we need in the library, and what is of use; false if it is not a libfabric. */
+/* Finds the required and the optional functions of the library; false if it is not a
+ * libfabric. */
 static bool library_find(void *handle)
 {
     void *scope = handle == NULL ? RTLD_DEFAULT : handle;

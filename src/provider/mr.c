@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions: what peers may read, write and update.
+ * mr.c - memory regions: memory that peers may read, write and update.
  *
- * libfabric registers with a domain, Matchbox with an endpoint; so the domain keeps both
- * lists, and a region is registered with all its endpoints, also with those that are opened
- * later; or with the one that it was bound to, if the client asked for FI_MR_ENDPOINT.  When
- * that one closes, the region is nobody's, and may be bound and enabled again.
+ * libfabric registers with a domain, Matchbox with an endpoint.  So the domain keeps both lists,
+ * and a region is registered with all its endpoints, including endpoints that open
+ * later.  If the client requested FI_MR_ENDPOINT, it is registered with the endpoint that it was
+ * bound to; when that endpoint closes, the region is unbound, and may be bound and enabled again.
  *
  *   mr_mode        a region's first byte is            its key is
  *   0 (scalable)   0                                   the client's
  *   VIRT_ADDR      its address                         the client's
  *   PROV_KEY       (as VIRT_ADDR says)                 ours: they count up
  *
- * A region may be bound to counters: accesses are counted by Matchbox and added when
- * somebody looks (mr_count).
+ * A region may be bound to counters: Matchbox counts the accesses, and they are added when
+ * somebody reads the counter (mr_count).
  *
- * Locks      the domain's guards both lists and all regions; it comes after that of a
- *            counter, and before those of queues and endpoints.
+ * Locks      the domain's lock guards both lists and all regions; it comes after a counter's lock,
+ *            and before the locks of queues and endpoints.
  */
 #include "provider/counter.h"
 #include "provider/ep.h"
@@ -62,7 +62,7 @@ static void served_add(struct mbx_served *sum, const struct mbx_served *more)
     sum->both += more->both;
 }
 
-/* What was counted there is kept. */
+/* Deregisters a region, and keeps its count of accesses through ep. */
 static void mr_remove(struct prov_mr *mr, struct prov_ep *ep)
 {
     struct mbx_served served = {0};
@@ -73,8 +73,8 @@ static void mr_remove(struct prov_mr *mr, struct prov_ep *ep)
     served_add(&mr->past, &served);
 }
 
-/* Its endpoint goes: it is nobody's, as before it was bound.  The next endpoint may have the
- * same place in memory. */
+/* Unbinds a region whose endpoint closes.  The next endpoint may get the same address in
+ * memory. */
 static void mr_unbind(struct prov_mr *mr)
 {
     mr->ep = NULL;
@@ -95,7 +95,7 @@ int prov_mr_join(struct prov_ep *ep)
         domain->mrs.eps = ep;
     }
     pthread_mutex_unlock(&domain->lock);
-    prov_cntr_ring_regions(domain); /* who sleeps for accesses does not know of ep */
+    prov_cntr_ring_regions(domain); /* waiters for accesses do not know of ep */
     return err;
 }
 
@@ -166,8 +166,8 @@ static void count_more(struct prov_cntr *cntr, uint64_t count)
         prov_cntr_count(cntr, 0, count);
 }
 
-/* An atomic that modifies is a write (fi_mr(3)), also if it brings a result and so is a read. A
- * counter for both counts it once. */
+/* An atomic that modifies counts as a write (fi_mr(3)); if it also returns a result, it is a
+ * read too.  A counter for both counts it once. */
 static void served_count(struct prov_mr *mr, const struct mbx_served *now)
 {
     uint64_t reads = now->reads - mr->seen.reads, both = now->both - mr->seen.both;
@@ -204,7 +204,7 @@ static int mr_bind_cntr(struct prov_mr *mr, struct prov_cntr *cntr, uint64_t fla
     if ((flags & FI_REMOTE_READ && mr->reads != NULL) ||
         (flags & FI_REMOTE_WRITE && mr->writes != NULL))
         return -FI_EINVAL;
-    mr_count(mr); /* what was before is not counted */
+    mr_count(mr); /* earlier accesses are not counted */
     err = prov_cntr_add_mr(cntr, mr, mr_count);
     if (err < 0)
         return err;
@@ -296,7 +296,7 @@ static struct fi_ops mr_fid_ops = {
     .ops_set = prov_no_ops_set,
 };
 
-/* With the domain locked. */
+/* The caller holds the domain's lock. */
 static int mr_insert(struct prov_domain *domain, struct prov_mr *mr, uint64_t key)
 {
     int err;

@@ -16,16 +16,16 @@ struct prov_mr {
     struct fid_mr fid;
     struct prov_mr *next;
     struct prov_domain *domain;
-    struct prov_ep *ep; /* the only one, or NULL: all */
-    bool enabled;       /* registered with them */
+    struct prov_ep *ep; /* the only endpoint, or NULL: all */
+    bool enabled;       /* registered with its endpoints */
     struct mbx_region region;
     struct prov_cntr *reads, *writes; /* or NULL */
-    struct mbx_served past;           /* with endpoints that are closed */
-    struct mbx_served seen;           /* already counted */
+    struct mbx_served past;           /* accesses through endpoints that are closed */
+    struct mbx_served seen;           /* accesses that are already counted */
 };
 
 extern struct fi_ops_mr prov_mr_ops;
-/* The regions of its domain are ep's from now on, and no longer. */
+/* The regions of ep's domain are registered with ep; or no longer. */
 int prov_mr_join(struct prov_ep *ep);
 void prov_mr_leave(struct prov_ep *ep);
 

@@ -6,36 +6,36 @@
  *    | message 1 | m. 2 | message 3 | space for the next one |
  *
  * Matchbox has no receive that stays posted.  So while there is such a buffer, the
- * untagged receives of its endpoint wait here, on a list in the order of their
- * posting, and messages are taken out of Matchbox's unexpected queue (mbx_mprobe) and
- * given to the first receive that accepts them (mbx_mrecv), the buffers keeping
- * their place in the list until they are used up.  Posting a new single receive for
- * each message instead would move the buffer behind those posted in the meantime.
+ * untagged receives of its endpoint wait here, on a list in posting order, and messages
+ * are taken out of Matchbox's unexpected queue (mbx_mprobe) and given to the first
+ * receive that accepts them (mbx_mrecv).  A buffer keeps its place in the list until it
+ * is used up.  Posting a new single receive for each message instead would move the
+ * buffer after receives that were posted in the meantime.
  *
  * A part is the receive of one message into such a buffer.  The buffer goes back to
- * the client with the flag FI_MULTI_RECV in the completion of its last part; since
+ * the client with the flag FI_MULTI_RECV in the completion of its last part.  Since
  * parts may complete out of order (a long message is still being read), that is the
  * part that completes last.
  *
- * A receive that names a peer is to hear of its death, and Matchbox does not look at a peer
- * for whom no request waits.  So for each such receive on the list a request waits in
- * Matchbox, its sentinel: a receive of that peer that nothing matches (PROV_SENTINEL).  It ends
- * when all that the peer has sent is here.
+ * A receive that names a peer must fail when the peer dies, and Matchbox does not watch a peer
+ * for which no request waits.  So for each such receive on the list a request waits in
+ * Matchbox, its sentinel: a receive from that peer that nothing matches (PROV_SENTINEL).  It ends
+ * after everything that the peer has sent has arrived.
  *
- * A message that has met its receive, and for which there is no memory, waits for it here;
- * its receive (the taker) has matched, whatever becomes of others.
+ * A message that has met its receive (the taker), and for which there is no memory, waits for it
+ * here; the taker has matched, whatever happens to other receives.
  *
  * Invariants
- *   I1  receives that Matchbox holds are older than those on the list: while the list
+ *   I1  receives in Matchbox are older than the receives on the list: while the list
  *       is not empty, untagged receives join it
- *   I2  so no message on the way to the list is wanted by a receive in Matchbox, and
- *       none is taken that no receive on the list accepts: what waits counts against
- *       the limits of unexpected messages
+ *   I2  so a receive in Matchbox accepts no message that comes to the list, and only
+ *       messages that a receive on the list accepts are taken: waiting messages count
+ *       against the limits of unexpected messages
  *   I3  a buffer is on the list as long as it has at least min bytes left, and a byte
  *   I4  a buffer off the list lives as long as it has parts
  *   I5  multi_message is a part of multi_taker, which is on the list, or was cancelled since
- *   I6  multi_unguarded of the receives on the list that name a peer have no sentinel, for want
- *       of memory, and get one later; who is not on the list has none
+ *   I6  multi_unguarded receives on the list that name a peer have no sentinel, for lack of
+ *       memory, and get one later; a receive off the list has no sentinel
  */
 #include "provider/envelope.h"
 #include "provider/ep.h"
@@ -45,11 +45,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define FIRST_MIN 64 /* FI_OPT_MIN_MULTI_RECV at first */
+#define FIRST_MIN 64 /* the default of FI_OPT_MIN_MULTI_RECV */
 
 /* ---- sentinels ------------------------------------------------------------------------ */
 
-/* If there is no memory for it, later. */
+/* Posts the sentinel of m.  If there is no memory for it, sentinel_all() tries again. */
 static void sentinel_post(struct prov_ep *ep, struct prov_multi *m)
 {
     struct mbx_options options = {0};
@@ -71,7 +71,7 @@ static void sentinel_post(struct prov_ep *ep, struct prov_multi *m)
     ep->multi.unguarded--;
 }
 
-/* Its completion will find nobody. */
+/* Cancels the sentinel of m; its completion is then ignored. */
 static void sentinel_leave(struct prov_ep *ep, struct prov_multi *m)
 {
     if (m->sentinel == NULL) {
@@ -145,7 +145,7 @@ static int part_post(struct prov_ep *ep, struct prov_op *op, void *buf, size_t l
     return mbx_mrecv(ep->mbx, ep->multi.message, buf, len, &options, &op->request);
 }
 
-/* An ordinary receive leaves this file with its message. */
+/* Receives the message into an ordinary receive, which leaves this file. */
 static int single_take(struct prov_ep *ep, struct prov_multi *m)
 {
     int err = part_post(ep, m->op, m->buf, m->len);
@@ -184,7 +184,7 @@ static int many_take(struct prov_ep *ep, struct prov_multi *m, size_t size)
     return 0;
 }
 
-/* Takes the oldest message that a receive on the list accepts out of the queue. */
+/* Takes the oldest message that a receive on the list accepts out of the unexpected queue. */
 static bool message_probe(struct prov_ep *ep)
 {
     struct prov_multi *m = ep->multi.first;
@@ -198,7 +198,7 @@ static bool message_probe(struct prov_ep *ep)
     return m != NULL;
 }
 
-/* And gives it to the first one. */
+/* Finds the next message and the first receive that accepts it, the taker. */
 static bool message_find(struct prov_ep *ep)
 {
     if (!message_probe(ep)) {
@@ -211,7 +211,8 @@ static bool message_find(struct prov_ep *ep)
     return true;
 }
 
-/* False: nothing there, or no memory: then the message waits in ep->multi.message. */
+/* False: there is no message; or no memory for it, and the message waits in
+ * ep->multi.message. */
 static bool message_take(struct prov_ep *ep)
 {
     struct prov_multi *m;
@@ -270,12 +271,12 @@ int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, voi
 }
 
 enum buffer_end {
-    BUFFER_STAYS,     /* it is still in use */
-    BUFFER_RELEASED,  /* it is the client's again */
-    BUFFER_CANCELLED, /* and that is said by an event, for which there is space */
+    BUFFER_STAYS,     /* still in use */
+    BUFFER_RELEASED,  /* the client's again */
+    BUFFER_CANCELLED, /* as released; an event with reserved space reports the cancel */
 };
 
-/* A message has come into the buffer. */
+/* A part of the buffer has completed. */
 static enum buffer_end part_done(struct prov_ep *ep, struct prov_multi *m)
 {
     enum buffer_end end = m->cancelled ? BUFFER_CANCELLED : BUFFER_RELEASED;
@@ -288,8 +289,8 @@ static enum buffer_end part_done(struct prov_ep *ep, struct prov_multi *m)
     return end;
 }
 
-/* The end of the buffer is told by its last message, whether or not that is reported; a cancel
- * that had to wait for it, behind it. */
+/* The buffer's last completion also reports the end of the buffer, even if it would be quiet.
+ * If a cancel waited for the last part, a separate event follows. */
 unsigned prov_multi_finish_part(struct prov_ep *ep, struct prov_op *op,
                                 const struct mbx_completion *c, struct prov_event *event)
 {
@@ -306,7 +307,7 @@ unsigned prov_multi_finish_part(struct prov_ep *ep, struct prov_op *op,
     return finish | PROV_FINISH_EVENT;
 }
 
-/* It is off the list and has no parts. */
+/* Frees a receive that is off the list and has no parts. */
 static void multi_end(struct prov_ep *ep, struct prov_multi *m)
 {
     assert(!m->listed && m->parts == 0);
@@ -320,7 +321,7 @@ int prov_multi_cancel(struct prov_ep *ep, struct prov_op *op)
     struct prov_multi *m = op->multi;
 
     if (!m->listed || (m->parts != 0 && !m->many))
-        return -FI_ENOENT; /* used up: the last part tells; or it has its message */
+        return -FI_ENOENT; /* used up: the last part reports it; or matched */
     list_remove(ep, m);
     if (m->parts != 0) {
         m->cancelled = true;
@@ -330,7 +331,7 @@ int prov_multi_cancel(struct prov_ep *ep, struct prov_op *op)
     return 0;
 }
 
-/* The peer is gone, and so is the receive.  A buffer with parts comes back with the last. */
+/* Fails a receive whose peer has died.  A buffer with parts comes back with its last part. */
 static bool multi_fail(struct prov_ep *ep, struct prov_multi *m, int error,
                        struct prov_event *event)
 {
@@ -346,7 +347,7 @@ static bool multi_fail(struct prov_ep *ep, struct prov_multi *m, int error,
     return true;
 }
 
-/* A sentinel is not the client's; but it may tell of the end of a receive that is. */
+/* A sentinel is not the client's, but its end may end a receive of the client. */
 unsigned prov_multi_finish_sentinel(struct prov_ep *ep, struct prov_op *sentinel,
                                     const struct mbx_completion *c, struct prov_event *event)
 {
@@ -354,14 +355,14 @@ unsigned prov_multi_finish_sentinel(struct prov_ep *ep, struct prov_op *sentinel
     struct prov_multi *m;
 
     if (sentinel->multi != NULL && error != 0)
-        prov_multi_pull(ep); /* what the peer had sent; it may be the end of the receive */
+        prov_multi_pull(ep); /* the peer's messages may complete the receive */
     m = sentinel->multi;
     prov_op_put(&ep->ops, sentinel);
     if (m == NULL)
         return 0;
     m->sentinel = NULL;
     ep->multi.unguarded++;
-    /* while a message waits for memory, others behind it may be for this receive */
+    /* while a message waits for memory, later ones may be for this receive */
     if (error == 0 || ep->multi.message != 0 || !multi_fail(ep, m, error, event))
         return 0;
     return PROV_FINISH_EVENT;

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * name.c - node and service: a name under which an endpoint can be found before anybody has
- * its address.
+ * name.c - node and service: a name under which an endpoint can be found by a process that does
+ * not have its address.
  *
  *   server   fi_getinfo(NULL, "7471", FI_SOURCE) -> src_addr is the name "7471"
  *            fi_endpoint(info)                    -> the name is published
  *   client   fi_getinfo("localhost", "7471")      -> dest_addr is the name "7471"
  *            fi_av_insert(dest_addr)              -> looks it up
  *
- *   offset size  of a name, which is as long as an address
+ *   offset size  layout of a name, which is as long as an address
  *      0     8   magic: no transport's addresses begin so
- *      8    24   the service, with zeros behind it
+ *      8    24   the service, padded with zeros
  *     32    32   zeros
  *
  * Services are numbers as in TCP, or words of at most 23 letters, digits and "._-".  They
  * belong to a user of this machine: a published name is a file of ours in NAME_FOLDER that
  * holds the address, and is locked as long as the endpoint is open.  A file without a lock
- * was left by a process that died, and is taken over, or removed by the next endpoint of the
- * same user, whatever its name.  What is in a file is believed only if it is ours, and Matchbox
- * checks the address as any other.
+ * was left by a process that died.  It is taken over, or removed by the next endpoint of the
+ * same user, whatever its name.  The content of a file is trusted only if the file is ours, and
+ * Matchbox checks the address as any other.
  *
- * Who publishes a name locks the whole file; who removes it, its first byte, for a moment.
+ * The publisher of a name locks the whole file; a process that removes it locks its first byte,
+ * for a moment.
  *
- * A node must be this machine: the files of another one cannot be seen.
+ * A node must be this machine: the files of another machine are not visible.
  */
 #include "base/foreign.h"
 #include "provider/ep.h"
@@ -125,7 +126,7 @@ int prov_name_of_service(const char *service, struct mbx_address *address)
     return 0;
 }
 
-/* The bytes may come from anywhere. */
+/* Reads a name from an address, whose bytes are not trusted. */
 static int prov_name_of(const struct mbx_address *address, struct name *name)
 {
     memcpy(name, address, sizeof *name);
@@ -142,8 +143,9 @@ static void path_of(const struct name *name, char *path, size_t size)
              name->service);
 }
 
-/* The file of a name, if it is ours alone: a second name, which another user may have given to a file of ours, would lead
- * us to write into that file.  A descriptor or a negative errno. */
+/* Opens the file of a name, if it is ours alone: through a second link, which another user may
+ * have given to a file of ours, we would write into that file.  Returns a descriptor or a
+ * negative errno. */
 static int file_open(const char *path, int flags)
 {
     const struct foreign wanted = {.kind = FOREIGN_SINGLE, .user = geteuid()};
@@ -151,7 +153,8 @@ static int file_open(const char *path, int flags)
     return foreign_open(path, flags, &wanted);
 }
 
-/* Does path still name what fd is?  Who had it may have removed it before we locked it. */
+/* Does path still name the file of fd?  Its former owner may have removed it before we locked
+ * it. */
 static bool prov_name_is_there(int fd, const char *path)
 {
     struct stat ours, theirs;
@@ -160,7 +163,8 @@ static bool prov_name_is_there(int fd, const char *path)
            ours.st_dev == theirs.st_dev;
 }
 
-/* Beyond the byte that is locked by who removes the file. */
+/* Is the file locked by its publisher?  The first byte, which a remover locks, does not
+ * count. */
 static bool is_locked(int fd)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 1};
@@ -168,8 +172,8 @@ static bool is_locked(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* The first size bytes; 0: all.  The lock goes with the open file, not with the process: a name
- * may be looked up by who has published it. */
+/* Locks the first size bytes; 0: all.  The lock belongs to the open file, not to the process:
+ * the publisher of a name may look it up itself. */
 static int file_lock(int fd, off_t size)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = size};
@@ -181,7 +185,7 @@ static int file_lock(int fd, off_t size)
     return is_locked(fd) ? -FI_EADDRINUSE : -FI_EAGAIN;
 }
 
-/* A locked file, or an error.  Somebody may be removing the one that is there. */
+/* Returns a locked file, or an error.  Another process may be removing the present file. */
 static int file_take(const char *path)
 {
     for (;;) {
@@ -190,7 +194,7 @@ static int file_take(const char *path)
         if (fd == -ENOENT) {
             fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
             if (fd < 0 && errno == EEXIST)
-                continue; /* somebody was faster */
+                continue; /* another process created it first */
             if (fd < 0)
                 return -errno;
         }
@@ -275,7 +279,7 @@ void prov_name_withdraw(struct prov_ep *ep)
         return;
     if (prov_name_of(&ep->name.address, &name) == 0) {
         path_of(&name, path, sizeof path);
-        unlink(path); /* before the lock goes */
+        unlink(path); /* before the lock is released */
     }
     close(ep->name.fd);
     ep->name.fd = -1;

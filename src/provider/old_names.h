@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * old_names.h - what libfabric 1.17's headers have, and 2.x's have not, or warn of.
+ * old_names.h - names from libfabric 1.17's headers that 2.x's lack, or warn of.
  *
- * The provider serves clients of both, whatever it was compiled with, and its tests ask as
- * both. To be included behind libfabric's own headers.
+ * The provider serves clients of both, whatever it was compiled with, and its tests are clients of
+ * both.  Include it after libfabric's own headers.
  */
 #ifndef PROVIDER_OLD_NAMES_H
 #define PROVIDER_OLD_NAMES_H

@@ -4,8 +4,8 @@
  *
  * Invariants
  *   I1  a record is FREE if and only if it is on the free list
- *   I2  a slab is never given back before the endpoint closes: a pointer to a record, which
- *       Matchbox has as its request's user, stays good
+ *   I2  a slab is never freed before the endpoint closes: pointers to records, which
+ *       Matchbox keeps as its requests' user pointers, stay valid
  *   I3  a one-sided operation has parts until its last access has completed
  */
 #include "provider/op.h"

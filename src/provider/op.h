@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op.h - one operation under way: what must be known when it completes: op.c.
+ * op.h - records of active operations, with the data for their completions: op.c.
  *
  * Every operation with a completion has a record from slabs that grow with the operations in
- * flight and are kept until the endpoint closes.  A record is on the free list, or in Matchbox's
- * hands as the user pointer of one request, or in those of multi.c.
+ * flight and are kept until the endpoint closes.  A record is on the free list, or held by
+ * Matchbox as the user pointer of one request, or held by multi.c.
  */
 #ifndef PROVIDER_OP_H
 #define PROVIDER_OP_H
@@ -23,16 +23,16 @@ enum prov_op_kind {
     PROV_OP_FREE,
     PROV_OP_SEND,
     PROV_OP_RECV,
-    PROV_OP_READ,         /* and atomics that bring a result */
+    PROV_OP_READ,         /* and atomics that return a result */
     PROV_OP_WRITE,        /* and other atomics */
-    PROV_OP_MULTI_QUEUED, /* a receive that multi.c matches; not in Matchbox's hands */
-    PROV_OP_PART,         /* a message that goes to the buffer of one of these */
-    PROV_OP_SENTINEL,     /* a receive of ours that ends when the peer of one of these does */
+    PROV_OP_MULTI_QUEUED, /* a receive that multi.c matches; Matchbox does not hold it */
+    PROV_OP_PART,         /* a message that goes to the buffer of a MULTI_QUEUED receive */
+    PROV_OP_SENTINEL,     /* ends when the peer of a MULTI_QUEUED receive ends */
 };
 
 #define PROV_OP_KINDS (PROV_OP_SENTINEL + 1)
 
-/* A gathered send or a receive to be scattered: data stands behind it. */
+/* A gathered send, or a receive to be scattered; its data follows. */
 struct prov_bounce {
     size_t count;
     struct iovec iov[PROV_IOV_LIMIT];
@@ -43,30 +43,30 @@ struct prov_op {
     struct prov_op *next; /* free list */
     void *context;
     mbx_request request;
-    struct prov_bounce *bounce; /* ours; NULL for most */
+    struct prov_bounce *bounce; /* NULL for most operations */
     enum prov_op_kind kind;
     bool quiet;     /* report errors only */
-    uint8_t plain;  /* the queue (enum mbx_queue) from which it comes back as usual, with
-                       nothing to do or to leave out; or 0 */
+    uint8_t plain;  /* the queue (enum mbx_queue) of a completion that needs no special
+                     * treatment; or 0 */
     uint8_t parts;  /* one-sided: accesses that have not completed */
-    int error;      /* of those that have: the first one, or 0 */
-    uint64_t flags; /* what it was, for the completion */
-    struct prov_op **same_at; /* what points here in the index; NULL: it is not there */
-    struct prov_op *same;     /* the next one there (index.c) */
+    int error;      /* one-sided: the first error of its accesses, or 0 */
+    uint64_t flags; /* the kind of operation, for the completion */
+    struct prov_op **same_at; /* the pointer to this record in the index; NULL: none */
+    struct prov_op *same;     /* the next record there (index.c) */
     struct prov_multi *multi; /* MULTI_QUEUED, PART; SENTINEL: or NULL */
     void *buf;                /* PART: where it begins */
 };
 
-/* What the completion of an operation is for the client: bits. */
+/* The completion of an operation, for the client: bits. */
 enum prov_finish {
     PROV_FINISH_EVENT = 1,     /* this event */
-    PROV_FINISH_CANCELLED = 2, /* and behind it that a receive of many messages, of the event's
-                                  context, was cancelled, for which there is space */
+    PROV_FINISH_CANCELLED = 2, /* after the event: a FI_MULTI_RECV receive with the event's
+                                * context was cancelled, for which space is reserved */
 };
 typedef unsigned prov_finish_fn(struct prov_ep *ep, struct prov_op *op,
                                 const struct mbx_completion *c, struct prov_event *event);
-/* By kind, of those that are no plain send or receive, in whose place is NULL: endpoint.c.
- * Takes the record back, if that was its last completion. */
+/* Finish functions by kind; NULL for plain sends and receives: endpoint.c.  They release the
+ * record, if that was its last completion. */
 extern prov_finish_fn *const prov_op_finish[PROV_OP_KINDS];
 
 #define PROV_OPS_PER_SLAB 128
@@ -76,7 +76,7 @@ struct prov_op_slab {
     struct prov_op ops[PROV_OPS_PER_SLAB];
 };
 
-/* An endpoint's part. */
+/* The part of an endpoint. */
 struct prov_ep_ops {
     struct prov_op *free;
     struct prov_op_slab *slabs;
@@ -84,10 +84,10 @@ struct prov_ep_ops {
 };
 
 int prov_op_slab_add(struct prov_ep_ops *ops);
-/* All records, and what they hold. */
+/* Frees all records and their contents. */
 void prov_ops_free(struct prov_ep_ops *ops);
 
-/* An operation's record; NULL if memory is short.  Released by prov_op_put(). */
+/* A record for an operation; NULL if memory is short.  Released by prov_op_put(). */
 static inline struct prov_op *prov_op_get(struct prov_ep_ops *ops)
 {
     struct prov_op *op = ops->free;

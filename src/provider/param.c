@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * param.c - Matchbox's parameters as libfabric's users know parameters.
+ * param.c - Matchbox's parameters in the form of libfabric's parameters.
  *
  *   MBX_EAGER_LIMIT=8K           everywhere
  *   FI_MATCHBOX_EAGER_LIMIT=8K   for the endpoints of this provider
  *
- * libfabric makes the name of a parameter from that of its provider, and lists it (fi_info -e,
- * fi_getparams()), reads it from its own places, and shows at FI_LOG_LEVEL=info what was found.  So
+ * libfabric makes the name of a parameter from its provider's name, lists it (fi_info -e,
+ * fi_getparams()), reads it from its own sources, and shows at FI_LOG_LEVEL=info what it found.  So
  * each MBX_ parameter that has an effect here is defined as one of libfabric's, under the name
- * that libfabric gives it.  FI_MATCHBOX_ wins, as it names this way into the library; where both are
- * set and differ, a line says so.  Values are texts to libfabric: the library alone knows their
- * units, and refuses what is wrong.
+ * that libfabric gives it.  FI_MATCHBOX_ wins, because it is specific to this provider; where both
+ * are set and differ, a line says so.  To libfabric, values are texts: the library alone knows
+ * their units, and refuses wrong ones.
  *
- * Left out are the parameters that something else decides here: who calls an endpoint
- * (fi_domain_attr.threading), who has started the ranks, and the format of the tags.
+ * Not defined are parameters that something else decides here: the threads that call an endpoint
+ * (fi_domain_attr.threading), the launcher of the ranks, and the format of the tags.
  */
 #include "base/environ.h"
 #include "provider/library.h"
@@ -32,11 +32,11 @@
 static const char *const left_out[] = {"THREADS", "BOOT", "BOOT_TIMEOUT", "LAUNCHER_HOST",
                                        "DEVICE_TAG_FORMAT"};
 
-/* What is defined: names as libfabric wants them, in small letters.  Written while libfabric
- * loads us, one thread at a time. */
+/* The defined names, in lower case as libfabric requires.  Written while libfabric loads us, by
+ * one thread at a time. */
 static char names[PROV_PARAMS_MAX][NAME_LIMIT];
 static size_t name_count;
-static char unexpected_initial[128]; /* what MBX_UNEXPECTED_MEMORY is if nobody sets it */
+static char unexpected_initial[128]; /* the value of MBX_UNEXPECTED_MEMORY if nobody sets it */
 
 static bool is_left_out(const char *name)
 {
@@ -73,8 +73,8 @@ static void define(const struct mbx_param *param)
         name_count++;
 }
 
-/* With a malformed MBX_ variable there is nothing to list: the library has said which one it is,
- * and refuses to open an endpoint. */
+/* With a malformed MBX_ variable nothing is defined: the library has reported the variable, and
+ * refuses to open an endpoint. */
 void prov_params_define(void)
 {
     struct mbx_param param;
@@ -84,7 +84,7 @@ void prov_params_define(void)
         define(&param);
 }
 
-/* What libfabric has for the parameter, or NULL. */
+/* The value that libfabric has for the parameter, or NULL. */
 static const char *from_libfabric(const char *small)
 {
     char *value = NULL;

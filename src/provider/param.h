@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * param.h - Matchbox's parameters as libfabric's users know parameters: param.c.
+ * param.h - Matchbox's parameters in the form of libfabric's parameters: param.c.
  */
 #ifndef PROVIDER_PARAM_H
 #define PROVIDER_PARAM_H
@@ -9,28 +9,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROV_PARAMS_MAX 128 /* of an endpoint; three of them may be the provider's own */
+#define PROV_PARAMS_MAX 128 /* per endpoint; three of them may be the provider's own */
 
-/* For mbx_config.params: what FI_MATCHBOX_... variables say. */
+/* For mbx_config.params: the values of FI_MATCHBOX_... variables. */
 struct prov_params {
-    const char *list[PROV_PARAMS_MAX + 1]; /* "NAME=VALUE", and NULL behind the last */
+    const char *list[PROV_PARAMS_MAX + 1]; /* "NAME=VALUE", NULL after the last */
     size_t count;
-    char *text; /* of those that FI_MATCHBOX_... variables say; empty: none */
+    char *text; /* the text of the entries from FI_MATCHBOX_... variables; empty: none */
 };
 
-/* Makes the parameters known to libfabric: fi_info -e lists them. */
+/* Defines the parameters in libfabric: fi_info -e lists them. */
 void prov_params_define(void);
-/* The value of FI_MATCHBOX_name, else of MBX_name, else NULL; an empty one is none. */
+/* The value of FI_MATCHBOX_name, otherwise of MBX_name, otherwise NULL; an empty value counts
+ * as none. */
 const char *prov_param(const char *name);
 /* Does an adapter match (MBX_DEVICE=verbs)? */
 bool prov_param_adapter_matches(void);
-/* As many bytes as messages of peers may take before their receive is there; 0 if that is not known. */
+/* The limit in bytes of unexpected messages; 0 if it is not known. */
 size_t prov_param_unexpected_memory(void);
-/* Begins a list without any. */
+/* Initialises an empty list. */
 void prov_params_init(struct prov_params *params);
-/* Adds one; text has to live as long as params. */
+/* Adds one entry; text must live as long as params. */
 void prov_params_add(struct prov_params *params, const char *text);
-/* Adds all that FI_MATCHBOX_... variables say, and warns where an MBX_ variable says otherwise.
+/* Adds the values of all FI_MATCHBOX_... variables, and warns where an MBX_ variable differs.
  * 0, -FI_ENOMEM. */
 int prov_params_add_all(struct prov_params *params);
 void prov_params_fini(struct prov_params *params);

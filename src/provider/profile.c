@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * profile.c - fi_profile(3): the unexpected messages of an endpoint, and a call for each that comes
- * and goes.
+ * profile.c - fi_profile(3): the unexpected messages of an endpoint, and callbacks when one arrives
+ * or is taken.
  *
  *   fi_profile_open ──> profile ──> endpoint        several profiles may watch one endpoint
  *       mbx_watch_unexpected ──> profile_notify ──> callbacks of all of them
  *
- * The library is told to watch once a profile has a callback, and no more when the last one is gone: before and
- * behind that a message costs nothing more.
+ * The library watches only while a profile has a callback: without one a message costs nothing
+ * more.
  *
  * A callback runs under the endpoint's lock, wherever progress is made, and may read variables; so
- * whoever reads within one takes no lock (ep->notifying).
+ * a read within a callback takes no lock (ep->notifying).
  *
- * An endpoint may close before its profiles: libfabric's own trace hook never closes its one.  Then the
- * profile stays, without an endpoint.
+ * An endpoint may close before its profiles: libfabric's own trace hook never closes its profile.
+ * The profile then stays, without an endpoint.
  */
 #include "provider/profile.h"
 #include "provider/envelope.h"
@@ -30,22 +30,22 @@
 typedef int callback_fn(struct fid_profile *fid, struct fi_profile_desc *event, void *param,
                         size_t size, void *context);
 
-/* The values at one time. */
+/* The values of the variables at one time. */
 struct values {
     uint64_t connections, memory;
-    size_t count; /* of queue */
+    size_t count; /* entries of queue */
     struct prov_profile_entry *queue;
 };
 
 struct prov_profile {
     struct fid_profile fid;
-    struct prov_ep *ep;        /* NULL: it was closed */
+    struct prov_ep *ep;        /* NULL: the endpoint was closed */
     struct prov_profile *next; /* of the endpoint */
     struct {
         callback_fn *call; /* or NULL */
         void *context;
     } callbacks[PROV_PROFILE_EVENTS];
-    bool is_reading; /* between start_reads() and end_reads(): these values, or error */
+    bool is_reading; /* between start_reads() and end_reads(): reads give these values */
     int error;
     struct values values;
 };
@@ -55,7 +55,8 @@ static struct prov_profile *profile_of(struct fid_profile *fid)
     return container_of(fid, struct prov_profile, fid);
 }
 
-/* Is this a callback of the endpoint?  No other thread writes this one's number. */
+/* Does this thread run a callback of the endpoint?  No other thread writes the number of this
+ * thread. */
 static bool is_notifying(struct prov_ep *ep)
 {
     return atomic_load_explicit(&ep->notifying, memory_order_relaxed) ==
@@ -100,7 +101,7 @@ static const struct fi_profile_desc vars[] = {
      .desc = "bytes of memory of operations and of messages that wait for a receive"},
 };
 
-/* Callbacks get the one that belongs to them, and no const. */
+/* Descriptions of the events.  A callback gets a pointer to its own; it is not const there. */
 static struct fi_profile_desc events[PROV_PROFILE_EVENTS] = {
     {.id = PROV_EVENT_UNEXPECTED_CAME,
      OF_ENTRIES,
@@ -158,7 +159,7 @@ static void entry_fill(struct prov_ep *ep, struct prov_profile_entry *entry,
     };
 }
 
-/* All messages that wait: 0 and values->queue, which is the caller's; -FI_ENOMEM. */
+/* Copies all unexpected messages to values->queue, which the caller frees. 0; -FI_ENOMEM. */
 static int values_queue(struct prov_ep *ep, struct values *values)
 {
     int count = mbx_unexpected(ep->mbx, NULL, 0);
@@ -208,7 +209,7 @@ static void values_free(struct values *values)
     *values = (struct values){0};
 }
 
-/* As much as size says there is space for. */
+/* Copies a value to the client, if *size bytes are enough; *size becomes its size. */
 static ssize_t prov_profile_give(void *data, size_t *size, const void *from, size_t bytes)
 {
     const size_t capacity = *size;
@@ -231,7 +232,7 @@ static ssize_t give_queue(void *data, size_t *size, const struct values *values)
     return prov_profile_give(data, size, values->queue, values->count * sizeof *values->queue);
 }
 
-/* Between start_reads() and end_reads(). */
+/* A read between start_reads() and end_reads(). */
 static ssize_t read_kept(const struct prov_profile *profile, uint32_t id, void *data,
                          size_t *size)
 {
@@ -276,7 +277,8 @@ static ssize_t read_now(struct prov_ep *ep, uint32_t id, void *data, size_t *siz
     }
 }
 
-/* The bytes that were written; -FI_EINVAL; -FI_ETOOSMALL, and *size is what it takes; -FI_ENOMEM. */
+/* Number of bytes written; -FI_EINVAL; -FI_ETOOSMALL with the required bytes in *size;
+ * -FI_ENOMEM. */
 static ssize_t profile_read_var(struct fid_profile *fid, uint32_t id, void *data, size_t *size)
 {
     struct prov_profile *profile = profile_of(fid);
@@ -325,7 +327,7 @@ static void profile_end_reads(struct fid_profile *fid, uint64_t flags)
     profile_unlock(profile->ep);
 }
 
-/* The variables are what there is now, so nothing but what was kept can be forgotten. */
+/* Variables show the present state, so there are only kept values to reset. */
 static void profile_reset(struct fid_profile *fid, uint64_t flags)
 {
     profile_end_reads(fid, flags);
@@ -333,7 +335,7 @@ static void profile_reset(struct fid_profile *fid, uint64_t flags)
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-/* As mbx_watch_unexpected(): under the endpoint's lock. */
+/* Called by the library as mbx_watch_unexpected() says, under the endpoint's lock. */
 static void profile_notify(void *user, int has_come, const struct mbx_status *message)
 {
     const int id = has_come ? PROV_EVENT_UNEXPECTED_CAME : PROV_EVENT_UNEXPECTED_TAKEN;
@@ -344,7 +346,7 @@ static void profile_notify(void *user, int has_come, const struct mbx_status *me
     for (struct prov_profile *p = ep->profiles; p != NULL; p = p->next) {
         if (p->callbacks[id].call == NULL)
             continue;
-        entry_fill(ep, &entry, message); /* each gets its own */
+        entry_fill(ep, &entry, message); /* each callback gets a fresh entry */
         p->callbacks[id].call(&p->fid, &events[id], &entry, sizeof entry,
                               p->callbacks[id].context);
     }
@@ -365,7 +367,7 @@ static void watch_if_needed(struct prov_ep *ep)
     mbx_watch_unexpected(ep->mbx, is_watched(ep) ? profile_notify : NULL, ep);
 }
 
-/* A callback of NULL: none any more. */
+/* A NULL callback removes the present one. */
 static int profile_reg_callback(struct fid_profile *fid, uint32_t id, callback_fn *callback,
                                 void *context)
 {
@@ -444,7 +446,7 @@ static struct fi_profile_ops profile_ops = {
     .end_reads = profile_end_reads,
 };
 
-/* fi_profile_open() takes what it gets for the address of the member ops. */
+/* fi_profile_open() takes the result for the address of the member ops. */
 int prov_profile_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
                           void *context)
 {

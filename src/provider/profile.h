@@ -8,10 +8,10 @@
 #include "provider/compat.h"
 #include "provider/ep.h"
 
-/* The endpoint's fi_open_ops(): what it knows is fi_profile_open(). */
+/* fi_open_ops() of an endpoint: knows only fi_profile_open(). */
 int prov_profile_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
                           void *context);
-/* The endpoint closes: its profiles have nothing to say any more.  It may have none. */
+/* Detaches the profiles, if any, of an endpoint that closes. */
 void prov_profiles_leave(struct prov_ep *ep);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * profile_names.h - fi_profile(3): its tables and numbers, which libfabric 1.17's headers have not.
+ * profile_names.h - fi_profile(3): its tables and numbers, which libfabric 1.17's headers lack.
  *
- * libfabric has them since 1.20, and more variables since 2.0; what has a number keeps it.  Where the
- * headers have some of it, the compiler compares.
+ * libfabric has them since 1.20, and more variables since 2.0; existing numbers never change.
+ * Where the headers have some of them, the compiler compares.
  */
 #ifndef PROVIDER_PROFILE_NAMES_H
 #define PROVIDER_PROFILE_NAMES_H
@@ -18,9 +18,9 @@
 #include <rdma/fi_eq.h>
 
 #define PROV_PROFILE_SINCE FI_VERSION(1, 20)
-#define PROV_PROFILE_OPS   "fi_profile_ops" /* of fi_open_ops() */
-#define PROV_CLASS_PROFILE 30               /* FI_CLASS_PROFILE, of 2.0 */
-#define PROV_CQ_ERR_ENTRY  33               /* FI_TYPE_CQ_ERR_ENTRY, of enum fi_type */
+#define PROV_PROFILE_OPS   "fi_profile_ops" /* the name for fi_open_ops() */
+#define PROV_CLASS_PROFILE 30               /* FI_CLASS_PROFILE, from 2.0 */
+#define PROV_CQ_ERR_ENTRY  33               /* FI_TYPE_CQ_ERR_ENTRY of enum fi_type */
 
 enum prov_var {
     PROV_VAR_UNEXPECTED_COUNT = 0, /* FI_VAR_UNEXP_MSG_CNT, and so on */
@@ -35,7 +35,7 @@ enum prov_profile_event {
     PROV_PROFILE_EVENTS
 };
 
-/* struct fi_cq_err_entry since 1.20, when its last member came. */
+/* struct fi_cq_err_entry as of 1.20, which added its last member. */
 struct prov_profile_entry {
     void *op_context;
     uint64_t flags;

@@ -4,8 +4,8 @@
  *
  *   flags of trecvmsg   does              and reports
  *   none                mbx_recv          when received
- *   PEEK                mbx_probe         at once: the message, or the error FI_ENOMSG; FI_ENOTCONN:
- *                                         whom it names has died
+ *   PEEK                mbx_probe         at once: the message, or the error FI_ENOMSG; FI_ENOTCONN
+ *                                         if the named source has died
  *   PEEK | CLAIM        mbx_mprobe        as PEEK; the message is kept for the context
  *   PEEK | DISCARD      mbx_mprobe, drop  as PEEK
  *   CLAIM               mbx_mrecv         when received
@@ -14,11 +14,11 @@
  * A claimed message is found by the client's context alone: address, tag and ignore
  * bits of the CLAIM call may be anything.
  *
- * Untagged receives that take many messages, and those posted behind them, are matched
- * in multi.c.
+ * multi.c matches untagged receives that take many messages, and untagged receives posted after
+ * them.
  *
- * The source address counts only if FI_DIRECTED_RECV was asked for; clients that did
- * not ask pass anything.
+ * The source address counts only if FI_DIRECTED_RECV was requested; clients that did
+ * not request it pass arbitrary addresses.
  */
 #include "provider/cq.h"
 #include "provider/data.h"
@@ -36,23 +36,23 @@
 #define PROBE_FLAGS (FI_PEEK | FI_CLAIM | FI_DISCARD)
 #define MSG_FLAGS   (FI_COMPLETION | FI_MORE | PROBE_FLAGS)
 
-/* Where one message shall go, in one piece. */
+/* The contiguous buffer for one message, and its envelope. */
 struct advert_target {
     uint32_t context_id;
     uint64_t tag;
-    uint64_t ignore; /* the client's; PROV_HAS_DATA comes on top */
+    uint64_t ignore; /* as the client passed it; PROV_HAS_DATA is added */
     void *buf;
     size_t len;
     fi_addr_t src;
     void *context;
     bool quiet;
     bool many;                  /* FI_MULTI_RECV */
-    struct prov_bounce *bounce; /* holds buf; as in send.c */
+    struct prov_bounce *bounce; /* contains buf; as in send.c */
 };
 
 /* ---- the endpoint's part ----------------------------------------------------------------- */
 
-/* Who did not ask for buffers that take many messages does not get them. */
+/* A client that did not request FI_MULTI_RECV as a capability does not get it. */
 void prov_recv_set_flags(struct prov_ep *ep, uint64_t flags)
 {
     ep->recv.flags = ep->caps & FI_MULTI_RECV ? flags : flags & ~FI_MULTI_RECV;
@@ -84,7 +84,7 @@ void prov_claims_free(struct prov_ep *ep)
 
 /* ---- receives ------------------------------------------------------------------------------ */
 
-/* Bit 63 is not the client's to compare. */
+/* Bit 63 is reserved: the client must not compare it. */
 static inline bool tag_is_valid(uint64_t tag, uint64_t ignore)
 {
     return likely((tag & ~ignore & PROV_HAS_DATA) == 0);
@@ -178,7 +178,7 @@ static ssize_t claim_post(struct prov_ep *ep, const struct advert_target *t)
 
 typedef ssize_t post_fn(struct prov_ep *ep, const struct advert_target *t);
 
-/* Gives t a buffer that is scattered into the vector when the message is there. */
+/* Gives t a bounce, which is scattered into the vector when the message is complete. */
 static int bounce_create(struct advert_target *t, const struct iovec *iov, size_t count,
                          size_t size)
 {
@@ -251,7 +251,7 @@ static void event_found(struct prov_ep *ep, const struct mbx_status *status, voi
     };
 }
 
-/* error: FI_ENOMSG, or why there never will be one. */
+/* error: FI_ENOMSG, or the reason why no message will ever come. */
 static void event_missing(const struct fi_msg_tagged *msg, int error, struct prov_event *event)
 {
     *event = (struct prov_event){
@@ -264,7 +264,8 @@ static void event_missing(const struct fi_msg_tagged *msg, int error, struct pro
     };
 }
 
-/* Takes the message out and keeps it, or drops it.  1, 0 nothing there, or an error. */
+/* Takes the message out of the queue and keeps it, or drops it. 1; 0 if there is none; or an
+ * error. */
 static int prov_probe_take(struct prov_ep *ep, uint32_t source, const struct fi_msg_tagged *msg,
                            uint64_t flags, struct mbx_status *status)
 {
@@ -278,7 +279,8 @@ static int prov_probe_take(struct prov_ep *ep, uint32_t source, const struct fi_
                        status, &claim->message);
     claim->status = *status;
     if (found > 0 && !((flags & FI_DISCARD) && mbx_discard(ep->mbx, claim->message) == 0)) {
-        /* Also a message that could not be dropped now: it goes when we close. */
+        /* Kept as well if it could not be dropped now: it is dropped when the endpoint
+         * closes. */
         claim->next = ep->recv.claims;
         ep->recv.claims = claim;
     } else {
@@ -336,7 +338,7 @@ static int discard_locked(struct prov_ep *ep, void *context, struct prov_event *
     return 0;
 }
 
-/* Probes and discards answer at once, by an event of our own. */
+/* Probes and discards complete at once, by an event of the provider. */
 static ssize_t answer_now(struct prov_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
     struct prov_event event = {0};

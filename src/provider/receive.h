@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive.h - what an endpoint knows of its receives: receive.c.
+ * receive.h - the receive side of an endpoint: receive.c.
  */
 #ifndef PROVIDER_RECEIVE_H
 #define PROVIDER_RECEIVE_H
@@ -17,21 +17,21 @@ struct prov_claim {
     struct mbx_status status;
 };
 
-/* An endpoint's part. */
+/* The part of an endpoint. */
 struct prov_ep_recv {
     uint64_t flags; /* for operations that pass no flags */
-    bool quiet;     /* such operations make no completion */
+    bool quiet;     /* operations without flags make no completion */
     bool selective; /* FI_SELECTIVE_COMPLETION */
-    bool directed;  /* receives heed their source address */
+    bool directed;  /* receives compare their source address */
     struct prov_claim *claims;
     size_t size; /* queue depth as announced */
 };
 
-/* ep->caps is set. */
+/* ep->caps must be set. */
 void prov_recv_init(struct prov_ep *ep, const struct fi_rx_attr *attr);
 void prov_recv_set_flags(struct prov_ep *ep, uint64_t flags);
 void prov_recv_set_selective(struct prov_ep *ep, bool selective);
-/* Of an endpoint that closes. */
+/* Frees the claims of an endpoint that closes. */
 void prov_claims_free(struct prov_ep *ep);
 
 #endif

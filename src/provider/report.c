@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * report.c - which MPI runs over this provider, if one does: so that traces, statistics and the log
- * speak its words.
+ * report.c - detects the MPI that runs over this provider, if any, so that traces, statistics and
+ * the log can use its terms.
  *
- * Every MPI has MPI_Get_library_version(), which may be called at any time; where it is not found
- * among the symbols of the process, envelopes stay numbers.
+ * Every MPI has MPI_Get_library_version(), which may be called at any time.  If the symbols of the
+ * process do not include it, envelopes stay numbers.
  */
 #include "provider/report.h"
 

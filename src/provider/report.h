@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * report.h - which MPI runs over this provider: report.c.
+ * report.h - detects the MPI that runs over this provider: report.c.
  */
 #ifndef PROVIDER_REPORT_H
 #define PROVIDER_REPORT_H
@@ -8,8 +8,8 @@
 #include "provider/compat.h"
 #include "provider/ep.h"
 
-/* The library hears it when the client first has to do with somebody: who opens an endpoint and
- * then takes another provider does not run over this one. */
+/* Reports the MPI to the library at the client's first communication: a client that opens an
+ * endpoint and then chooses another provider does not run over this one. */
 void prov_report_mpi(struct prov_ep *ep);
 
 #endif

@@ -2,15 +2,15 @@
 /*
  * rma.c - all forms of fi_read and fi_write.
  *
- * A call names pieces here and pieces there.  Each stretch that lies in one piece on both
- * sides is one access of Matchbox; the call's record counts them, and completes with the
- * last.  One piece on either side, as nearly always, is one access.
+ * A call names local pieces and remote pieces.  Each stretch that lies in one piece on both
+ * sides is one Matchbox access.  The call's record counts the accesses, and the call completes with
+ * the last.  With one piece on either side, the common case, there is one access.
  *
  *   here   |-------a-------|---b---|          accesses  a1, a2, b2
  *   there  |---1---|-------2-------|
  *
- * A write is complete when the target has it in its memory, whatever level of completion is
- * asked for.  Remote CQ data travels with the last access, which the target performs last.
+ * A write is complete when the target has it in its memory, whatever completion level was
+ * requested.  Remote CQ data travels with the last access, which the target performs last.
  */
 #include "provider/data.h"
 #include "provider/event.h"
@@ -28,7 +28,7 @@
 #define READ_FLAGS                                                                             \
     (FI_COMPLETION | FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 
-/* One call. */
+/* One one-sided call. */
 struct transfer {
     bool is_write;
     const struct iovec *iov;
@@ -65,7 +65,7 @@ ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err)
 {
     if (err == 0)
         return 0;
-    if (op->parts != 0) { /* too late to refuse: it completes with this error */
+    if (op->parts != 0) { /* too late to refuse: the call completes with this error */
         op->error = err;
         return 0;
     }
@@ -110,7 +110,7 @@ static size_t rma_size(const struct transfer *t)
     return size;
 }
 
-/* The n-th stretch: size bytes from `here` and `there` into the current pieces. */
+/* Starts one access: size bytes from `here` and `there` into the current pieces. */
 static int stretch(struct prov_ep *ep, const struct transfer *t, uint32_t peer,
                    struct prov_op *op, char *buf, uint64_t at, uint64_t key, size_t size,
                    bool is_last)
@@ -127,7 +127,7 @@ static int stretch(struct prov_ep *ep, const struct transfer *t, uint32_t peer,
     return err;
 }
 
-/* All stretches; the pieces of both sides have the same size in all. */
+/* Starts all accesses; the pieces of both sides have the same total size. */
 static int stretches(struct prov_ep *ep, const struct transfer *t, uint32_t peer,
                      struct prov_op *op, size_t left)
 {
@@ -156,7 +156,8 @@ static int stretches(struct prov_ep *ep, const struct transfer *t, uint32_t peer
     return err;
 }
 
-/* Longer than Matchbox copies, but we have announced it: *iov is then ours. */
+/* Copies data longer than Matchbox copies itself, as the announced limit allows; *iov is the
+ * copy. */
 static int bounce_for(const struct prov_ep *ep, struct transfer *t, size_t size,
                       struct prov_op *op, struct iovec *iov)
 {
@@ -214,7 +215,7 @@ static ssize_t transfer(struct prov_ep *ep, struct transfer *t)
     return err;
 }
 
-/* Pieces here, one there; the endpoint's own flags. */
+/* A transfer between a local vector and one remote piece, with the flags of the endpoint. */
 static ssize_t transfer_vector(struct fid_ep *fid, bool is_write, const struct iovec *iov,
                                size_t count, fi_addr_t peer, uint64_t addr, uint64_t key,
                                uint64_t data, unsigned flags, void *context)

@@ -14,13 +14,14 @@ extern struct fi_ops_rma prov_rma_ops;
 extern struct fi_ops_atomic prov_atomic_ops;
 int prov_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
                       struct fi_atomic_attr *attr, uint64_t flags);
-/* A record for a one-sided call; its accesses are counted in parts as they begin.  NULL: no
+/* A record for a one-sided call; its parts count the accesses as they begin.  NULL: no
  * memory. */
 struct prov_op *prov_access_op(struct prov_ep *ep, enum prov_op_kind kind, void *context,
                                bool quiet, uint64_t flags);
-/* All accesses of op have begun, or err says why the next has not.  What the call returns. */
+/* Called after the last access of op began, or with the error that prevented the next.  Returns
+ * the result of the call. */
 ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err);
-/* An access of the call has completed (MBX_ACCESS). */
+/* Handles the completion of an access (MBX_ACCESS). */
 prov_finish_fn prov_access_finish;
 
 #endif

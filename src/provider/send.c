@@ -8,16 +8,16 @@
  *   MATCH_COMPLETE         mbx_ssend      when matched
  *   several pieces, INJECT a copy first, then as above
  *
- * DELIVERY_COMPLETE is mbx_send too: it completes when the receiving side can take
- * the message without us - it lies in the receiver's shared memory, or it has been
- * read - and mbx_close() keeps that promise.
+ * DELIVERY_COMPLETE is mbx_send too.  It completes when the receiving side can take the message
+ * without us: the message is in the receiver's shared memory, or has been read.  mbx_close()
+ * keeps that promise.
  *
  * Invariant
- *   I1  `sent` has the sends that were complete at once, in their order; sent_end is where the
- *       next one is put
+ *   I1  `sent` has the sends that completed at once, in their order; sent_end is where the
+ *       next one is added
  *
- * Short of memory means -FI_EAGAIN, after progress, while something is under way: clients call
- * again in a loop, some without reading a completion queue in between.  Else it means -FI_ENOMEM.
+ * A lack of memory means -FI_EAGAIN, after progress, while operations are active: clients call
+ * again in a loop, some without reading a completion queue.  Otherwise it means -FI_ENOMEM.
  */
 #include "provider/data.h"
 #include "provider/envelope.h"
@@ -42,8 +42,8 @@ struct message {
     fi_addr_t dest;
     void *context;
     bool quiet;
-    struct prov_bounce *bounce; /* holds buf; released by the completion, or by the caller
-                                   if there is an error */
+    struct prov_bounce
+        *bounce; /* contains buf; the completion frees it, or the caller on error */
 };
 
 /* ---- the endpoint's part ----------------------------------------------------------------- */
@@ -72,14 +72,14 @@ void prov_send_set_selective(struct prov_ep *ep, bool selective)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* Tags of the client's have 63 bits: what fi_getinfo() announced. */
+/* The client's tags have 63 bits, as fi_getinfo() announced. */
 static inline bool tag_is_valid(uint64_t tag)
 {
     return likely((tag & PROV_HAS_DATA) == 0);
 }
 
-/* Most messages leave at once.  If they are reported as usual, to one thread, then that needs
- * no completion of Matchbox's. */
+/* Most messages leave at once.  If their completion is plain, and one thread uses the endpoint,
+ * they need no completion of Matchbox. */
 static ALWAYS_INLINE ssize_t message_start(struct prov_ep *ep, const struct message *m,
                                            uint64_t flags)
 {
@@ -133,7 +133,7 @@ static struct prov_bounce *gather(const struct iovec *iov, size_t count, size_t 
     return bounce;
 }
 
-/* The pieces are gathered, so they may be reused at once. */
+/* The data is gathered first, so the client may reuse its buffers at once. */
 static ssize_t send_copy(struct prov_ep *ep, struct message *m, const struct iovec *iov,
                          size_t count, uint64_t flags)
 {
@@ -175,7 +175,7 @@ static ssize_t send_vector(struct prov_ep *ep, struct message *m, const struct i
     return err;
 }
 
-/* The endpoint's own flags say that all is injected. */
+/* For an endpoint whose own flags contain FI_INJECT. */
 static OUT_OF_LINE ssize_t send_injected(struct prov_ep *ep, struct message m)
 {
     struct iovec iov = {.iov_base = (void *)(uintptr_t)m.buf, .iov_len = m.len};
@@ -183,7 +183,7 @@ static OUT_OF_LINE ssize_t send_injected(struct prov_ep *ep, struct message m)
     return send_vector(ep, &m, &iov, 1, ep->send.flags);
 }
 
-/* The common case: one piece, the endpoint's own flags. */
+/* The common case: one piece, the flags of the endpoint. */
 static inline ssize_t send_one(struct prov_ep *ep, uint32_t context_id, uint64_t tag,
                                const void *buf, size_t len, uint64_t data, fi_addr_t dest,
                                void *context)
@@ -206,7 +206,7 @@ static inline ssize_t send_one(struct prov_ep *ep, uint32_t context_id, uint64_t
     return err;
 }
 
-/* Longer than Matchbox injects, but we have announced it. */
+/* Injects more than Matchbox injects itself, as the announced limit allows. */
 static ssize_t inject_long(struct prov_ep *ep, uint32_t context_id, uint64_t tag,
                            const void *buf, size_t len, uint64_t data, fi_addr_t dest)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.h - what an endpoint knows of its sends: send.c.
+ * send.h - the send side of an endpoint: send.c.
  */
 #ifndef PROVIDER_SEND_H
 #define PROVIDER_SEND_H
@@ -10,12 +10,12 @@
 
 struct prov_ep;
 
-/* An endpoint's part. */
+/* The part of an endpoint. */
 struct prov_ep_send {
-    struct prov_op *sent, **sent_end; /* sends that were complete at once, to be reported */
-    size_t inject_limit;              /* of mbx_inject(); longer ones are copied here */
+    struct prov_op *sent, **sent_end; /* sends that completed at once, to be reported */
+    size_t inject_limit;              /* of mbx_inject(); longer messages are copied here */
     uint64_t flags;                   /* for operations that pass no flags */
-    bool quiet;                       /* such operations make no completion */
+    bool quiet;                       /* operations without flags make no completion */
     bool selective;                   /* FI_SELECTIVE_COMPLETION */
     size_t size;                      /* queue depth as announced */
 };
@@ -24,8 +24,8 @@ void prov_send_init(struct prov_ep *ep, size_t inject_limit, const struct fi_tx_
 void prov_send_set_flags(struct prov_ep *ep, uint64_t flags);
 void prov_send_set_selective(struct prov_ep *ep, bool selective);
 
-/* A send that is complete, and that no queue of Matchbox's tells of, joins those that are to be
- * reported; and the oldest of them, of which there is one, leaves them. */
+/* Adds a send that completed at once, without a completion of Matchbox, to the list of sends to
+ * be reported; takes the oldest from the list, which must not be empty. */
 static inline void prov_sent_add(struct prov_ep_send *send, struct prov_op *op)
 {
     op->next = NULL;

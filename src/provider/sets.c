@@ -2,14 +2,14 @@
 /*
  * sets.c - several objects at once: poll sets, wait sets, and fi_trywait().
  *
- *   poll set   fi_poll() makes progress and says which of its queues and counters have
- *              something: a queue an entry, a counter another value than the last time
+ *   poll set   fi_poll() makes progress and returns the queues and counters that are ready: a queue
+ *              with an entry, a counter whose value has changed since it was last reported
  *   wait set   fi_wait() sleeps until one of the queues and counters that were opened with it
- *              has something
- *   fi_trywait says whether the caller may sleep: nothing is there, and what comes will ring
+ *              is ready
+ *   fi_trywait says whether the caller may sleep: nothing is ready, and the next completion rings
  *
- * Both sets are lists of members.  An object in a poll set refuses to close; one that was
- * opened with a wait set leaves it when it closes.
+ * Both sets are lists of members.  An object in a poll set refuses to close; an object that was
+ * opened with a wait set leaves the set when it closes.
  */
 #include "provider/counter.h"
 #include "provider/cq.h"
@@ -24,7 +24,7 @@
 
 struct member {
     struct fid *fid;
-    uint64_t seen; /* of a counter: values and errors when it was last told of */
+    uint64_t seen; /* for a counter: value + errors when it was last reported */
 };
 
 struct members {
@@ -41,7 +41,7 @@ struct poll_set {
 };
 
 struct wait_set {
-    struct prov_wait_group group; /* its members know this of it */
+    struct prov_wait_group group; /* its members refer to the set by this */
     struct prov_fabric *fabric;
     struct members members;
     struct prov_wait wait;
@@ -65,7 +65,7 @@ static struct prov_cntr *cntr_of(struct fid *fid)
     return container_of(fid, struct prov_cntr, fid.fid);
 }
 
-/* Who refers to it; NULL: it can be in no set. */
+/* The reference count of a member; NULL: this object cannot be in a set. */
 static atomic_uint *users_of(struct fid *fid)
 {
     switch (fid->fclass) {
@@ -115,7 +115,7 @@ static int members_add(struct members *members, struct fid *fid)
     return err;
 }
 
-/* False: it was not there. */
+/* False if it was not there. */
 static bool members_remove(struct members *members, struct fid *fid)
 {
     unsigned i = 0;
@@ -137,7 +137,8 @@ static void members_fini(struct members *members)
     free(members->items);
 }
 
-/* Puts the contexts of those that have something into found; how many.  With their lock. */
+/* Puts the contexts of the ready members into found; returns their number.  The caller holds the
+ * lock. */
 static int members_poll(struct members *members, void **found, int count)
 {
     int n = 0;
@@ -274,7 +275,7 @@ static void set_ring(struct prov_wait_group *group)
     prov_wait_ring(&container_of(group, struct wait_set, group)->wait);
 }
 
-/* An event queue always rings. */
+/* Arms a member.  An event queue always rings. */
 static int member_arm(struct fid *fid)
 {
     switch (fid->fclass) {
@@ -287,7 +288,7 @@ static int member_arm(struct fid *fid)
     }
 }
 
-/* What comes from now on rings the set. */
+/* Arms all members: the next completion rings the set. */
 static int set_arm(struct wait_set *set)
 {
     int err = 0;
@@ -310,7 +311,7 @@ static bool set_is_ready(struct wait_set *set)
     return is;
 }
 
-/* Instead of a sleep that nobody would end. */
+/* Sleeps briefly, where nobody would end a longer sleep. */
 static int set_nap(struct wait_set *set, int64_t deadline_ns)
 {
     if (prov_now_ns() >= deadline_ns)
@@ -396,7 +397,7 @@ static struct fi_ops wait_fid_ops = {
     .ops_set = prov_no_ops_set,
 };
 
-/* A set that nobody can wait for is none; one set does not wait in another. */
+/* FI_WAIT_NONE is refused, because nobody could wait; a set cannot wait in another set. */
 static int wait_attr_check(const struct fi_wait_attr *attr)
 {
     if (attr == NULL)

@@ -5,12 +5,13 @@
  *   fi_matchbox://service/7471     a name (name.c)
  *   fi_matchbox://8a01...c3        the bytes of an address, two hexadecimal digits each, without
  *                                  the zeros at the end
- *   fi_matchbox://                 no address: that of an endpoint which is not open yet
+ *   fi_matchbox://                 no address: for an endpoint which is not open yet
  *
- * Such a text is what fi_av_straddr() gives and what fi_getinfo() and fi_av_insertsvc() take as a
- * node.  With FI_ADDR_STR, which a client has to ask for in its hints, it is also what
- * fi_getname(), fi_av_insert() and fi_av_lookup() speak; several to insert lie behind each other, each
- * with its end.  Without that an address is 64 opaque bytes: Open MPI has no more space.
+ * fi_av_straddr() gives such a text, and fi_getinfo() and fi_av_insertsvc() take it as a
+ * node.  With FI_ADDR_STR, which a client has to request in its hints, fi_getname(),
+ * fi_av_insert() and fi_av_lookup() use it too; an array to insert has one text after the other,
+ * each with its terminating zero.  Without FI_ADDR_STR an address is 64 opaque bytes: Open MPI has
+ * no more space.
  */
 #include "provider/fabric.h"
 #include "provider/name.h"

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thread.c - a thread of an endpoint that looks while its client does not.
+ * thread.c - an endpoint's thread, which polls while the client sleeps.
  *
- * It is started when somebody first wants to sleep until something comes (a queue with a
- * wait object), or with the endpoint if the client has asked for automatic progress.
+ * It is started when a client first wants to sleep until something comes (a queue with a
+ * wait object), or with the endpoint if the client has requested automatic progress.
  *
- *   parked ──armed──> look: progress, ring listeners that are armed and ready
+ *   parked ──armed──> poll: progress, ring listeners that are armed and ready
  *      ^                │         ^
  *      └──nobody is armed         └── a message, or a client's use of the endpoint ── asleep
  *
- * Whom it rings, it knows as listeners alone: queues, counters, and the counters of regions, each
- * with what it listens for.
+ * The thread rings listeners: queues, counters, and the counters of regions, each with the
+ * queues or accesses that it listens for.
  *
  * It sleeps in mbx_sleep(), with the endpoint unlocked.  A client that uses the endpoint
- * meanwhile tells its queues itself what it has completed (prov_thread_used), and may have
- * made rings hot, which do not wake a sleeper any more: so the thread gets up once, and then
+ * meanwhile rings the listeners itself for its completions (prov_thread_used), and may have
+ * made rings hot, which no longer wake a sleeper.  So the thread wakes up once, and then
  * sleeps only NAP_NS at a time until the client has not been here for one nap.
  *
  * Invariants
- *   I1  the thread runs and reads with ep->lock, but for its sleep
+ *   I1  the thread runs and reads with ep->lock, except while it sleeps
  *   I2  while a listener is armed and the endpoint has something for it that came
- *       after, it is rung, or somebody holds ep->lock who will ring it
+ *       after, it is rung, or a thread that holds ep->lock will ring it
  *   I3  an endpoint with a thread has locks
  *
- * Who has completions for a counter may also have them for a queue: the counter's waiter sets
- * them aside there.  A ring for other completions than a counter's own is one for nothing.
+ * A waiter of a counter may find completions that belong to a queue: it sets them aside there.  A
+ * ring for a completion that the counter does not count is spurious.
  */
 #include "provider/ep.h"
 #include "provider/thread.h"
@@ -53,7 +53,7 @@ static void takes_lock(void *arg)
 /* ---- who is told --------------------------------------------------------------------------
  */
 
-/* Have peers read or written here since listeners were told? */
+/* Have peers read or written here since listeners were last rung? */
 static bool has_served(struct prov_ep *ep)
 {
     struct mbx_served before = ep->thread.reported;
@@ -160,7 +160,7 @@ static void *thread_run(void *arg)
     return NULL;
 }
 
-/* The client's signals are none of the thread's. */
+/* The thread blocks all signals: they belong to the client's threads. */
 static int thread_start(struct prov_ep *ep)
 {
     sigset_t all, old;

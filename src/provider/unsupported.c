@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unsupported.c - what is not offered, answered by name.
+ * unsupported.c - entries for everything that is not offered.
  *
- * Clients call through the tables without looking (libfabric's inline functions do
- * not check most entries, and MPICH calls fi_read() even if RMA was not offered),
- * so a table has no hole: what we do not do returns -FI_ENOSYS.
+ * Clients call through the tables without checking (libfabric's inline functions do
+ * not check most entries, and MPICH calls fi_read() even if RMA was not offered).
+ * So every entry of a table is set: unimplemented ones return -FI_ENOSYS.
  */
 #include "provider/unsupported.h"
 

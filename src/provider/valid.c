@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * valid.c - the records of an endpoint, where they are, and the events of a queue; valid.h.
+ * valid.c - checks of an endpoint's records, their lists, and the events of a queue; valid.h.
  */
 #include "provider/valid.h"
 
 #include <assert.h>
 
-/* Records that are walked for each call, at most. */
+/* Records of the check that each call pays for: a full check comes when all are paid. */
 #define CHECK_PAID 64
 
-/* As POLL_BATCH of cq.c. */
+/* POLL_BATCH of cq.c. */
 #define BATCH 16
 
-/* What the records say, of which each is looked at once. */
+/* Totals over all records, from one visit of each. */
 struct census {
-    size_t used;   /* that are not FREE */
+    size_t used;   /* not FREE */
     size_t parts;  /* PART */
-    size_t owed;   /* parts that receives of multi.c say that they have */
-    size_t listed; /* of these, receives that are on its list */
+    size_t owed;   /* parts according to the MULTI_QUEUED receives */
+    size_t listed; /* MULTI_QUEUED receives on the list */
     bool is_valid;
 };
 

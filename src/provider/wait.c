@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - what a client sleeps on: the wait object of a completion queue, an event queue, a
- * counter or a wait set.
+ * wait.c - the wait object of a completion queue, an event queue, a counter or a wait set.
  *
- * It counts rings.  Whoever wants to sleep
+ * It counts rings.  A thread that wants to sleep
  *
- *   reads the count, asks to be rung (prov_thread_arm), looks once more, and sleeps until
+ *   reads the count, requests a ring (prov_thread_arm), polls once more, and sleeps until
  *   the count has changed
  *
- * so that what comes after the look rings, and what came before it is seen.  A client
+ * so that anything after the poll rings, and anything before it is seen.  A client
  * with a descriptor does the same by fi_trywait(), which lowers the descriptor, and poll().
  *
  *   object         how a client waits
- *   UNSPEC         fi_cq_sread() and its like
+ *   UNSPEC         fi_cq_sread() and similar calls
  *   FD, POLLFD     these, or poll() for an eventfd, which is readable from a ring until the
  *                  next fi_trywait()
  *   SET            fi_wait() on a wait set, which is rung with it
- *   YIELD          fi_cq_sread() and its like, which poll and give the core away
+ *   YIELD          fi_cq_sread() and similar calls, which poll and yield the core
  *   MUTEX_COND     not offered: a ring between fi_trywait() and the client's wait would be
  *                  lost
  *
- * Closing        an object that somebody waits at: whoever sleeps is woken, and the call
- *                returns -FI_ECANCELED.  fi_close() does not wait for it, for it may be made by the
- *                thread that sleeps, in a handler of a signal.  So the object is freed by the last
- *                of fi_close() and the calls:
+ * Closing        an object with waiters wakes them, and their calls return -FI_ECANCELED.
+ *                fi_close() does not wait for these calls, because its thread may be the
+ *                one that sleeps, in a signal handler.  So the last of fi_close() and the
+ *                calls frees the object:
  *
  *                  enter   users + 1
  *                  leave   users - 1; at 0 the caller frees the object
- *                  close   closed, ring, users - 1; the same
+ *                  close   closed, ring, users - 1; at 0 the caller frees the object
  *
  * A thread       that sleeps may also be cancelled (pthread_cancel), and leaves the call.
  *
- * Locks  none: who sleeps holds nothing that a signal handler, or another thread, could need.
+ * Locks  none: a sleeping thread holds nothing that a signal handler or another thread needs.
  */
 #include "provider/wait.h"
 
@@ -51,7 +50,7 @@
 #define SPIN_NS   20000
 #define NAP_NS    50000
 
-/* Of rings. */
+/* Bits of the word `rings`. */
 #define ASLEEP 1u /* somebody may sleep */
 #define RING   2u
 
@@ -135,7 +134,7 @@ bool prov_wait_leave(struct prov_wait *w)
     return atomic_fetch_sub(&w->users, 1) == 1;
 }
 
-/* Who polls the descriptor is woken by the ring; its being closed wakes nobody. */
+/* The ring wakes a client that polls the descriptor; closing the descriptor would not. */
 bool prov_wait_close(struct prov_wait *w, struct fid *owner)
 {
     if (w->set != NULL)
@@ -167,7 +166,7 @@ int prov_wait_control(struct prov_wait *w, int command, void *arg)
     polled->nfds = 1;
     if (capacity == 0)
         return -FI_ETOOSMALL;
-    polled->change_index = 1; /* it is always the same descriptor */
+    polled->change_index = 1; /* always the same descriptor */
     polled->fd[0] = (struct pollfd){.fd = w->fd, .events = POLLIN};
     return 0;
 }
@@ -175,7 +174,7 @@ int prov_wait_control(struct prov_wait *w, int command, void *arg)
 /* ---- ringing and sleeping -----------------------------------------------------------------
  */
 
-/* An eventfd that is already readable is left alone. */
+/* Does not write to an eventfd that is already readable. */
 static void raise_fd(struct prov_wait *w)
 {
     const uint64_t one = 1;
@@ -203,8 +202,8 @@ void prov_wait_ring_armed(struct prov_wait *w, atomic_bool *armed)
         prov_wait_ring(w);
 }
 
-/* A ring between the two is not written, and what it was for is seen by the look that follows.  One
- * that has not written yet when we read does so behind us: a wake for nothing. */
+/* A ring between the read and the store does not write; the poll that follows sees its cause.  A
+ * ring that writes only after our read causes a spurious wake. */
 void prov_wait_lower(struct prov_wait *w)
 {
     uint64_t count;
@@ -220,8 +219,8 @@ uint32_t prov_wait_rings(struct prov_wait *w)
     return atomic_load(&w->rings) & ~ASLEEP;
 }
 
-/* A thread that is cancelled here holds nothing.  -1 and errno: EAGAIN there was a ring; EINTR a
- * signal; ETIMEDOUT. */
+/* A thread that is cancelled here holds nothing. -1 and errno: EAGAIN: there was a ring; EINTR:
+ * a signal; ETIMEDOUT. */
 static int futex_sleep(struct prov_wait *w, uint32_t rings, int64_t deadline_ns)
 {
     const struct timespec until = {.tv_sec = deadline_ns / NS_PER_S,
@@ -254,7 +253,7 @@ struct prov_waiter prov_waiter_begin(struct prov_wait *wait, int64_t deadline_ns
         .wait = wait, .spin_until_ns = prov_now_ns() + SPIN_NS, .deadline_ns = deadline_ns};
 }
 
-/* Armed first and asleep only after one more look, which is the caller's. */
+/* Arms on one call and sleeps on the next, so that the caller polls once in between. */
 int prov_waiter_wait(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg)
 {
     int64_t now = prov_now_ns();
@@ -277,5 +276,5 @@ int prov_waiter_wait(struct prov_waiter *waiter, int (*arm)(void *arg), void *ar
         if (prov_wait_sleep(waiter->wait, waiter->rings, waiter->deadline_ns) == -FI_ECANCELED)
             return -FI_ECANCELED;
     }
-    return 0; /* and behind the last sleep there is one more look */
+    return 0; /* after the last sleep the caller polls once more */
 }

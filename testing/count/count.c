@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * count.c - the smallest transport: it has the twelve operations, and counts.
+ * count.c - the smallest transport: it has the twelve operations, and counts packets.
  *
  *   send(link) ── a packet, copied ──> inbox of the receiver ──> poll: deliver
  *
  * Each endpoint has one inbox, in the order of the sends; so the packets of each pair stay in
- * order.  One that deliver() does not take now stops the whole inbox until the next poll().
+ * order.  A packet that deliver() does not take now stops the whole inbox until the next poll().
  *
  * All endpoints belong to one thread.  wait() never sleeps: nobody else could wake it.
  *
  * Invariants
  *   I1  link.under_way counts the packets of this link in the inbox of its receiver
- *   I2  a packet has no sender once that has closed, and is delivered all the same
+ *   I2  when a sender closes, its packets lose it, and are still delivered
  */
 #include "testing/count/count.h"
 
@@ -25,7 +25,7 @@
 #include "transport/link_table.h"
 
 #define ENDPOINTS_MOST 64
-#define DEPTH          16 /* packets of one link that may be under way */
+#define DEPTH          16 /* maximum packets in flight on one link */
 #define PACKET_MAX     4096
 #define INLINE_MAX     64
 
@@ -43,13 +43,13 @@ struct count {
 struct count_link {
     struct link_member member;
     uint32_t under_way;
-    bool was_full;   /* send() said -EAGAIN */
-    bool is_refused; /* the core does not want its packets */
+    bool was_full;   /* send() returned -EAGAIN */
+    bool is_refused; /* the core has refused its packets */
 };
 
 struct packet {
     struct list in_inbox;
-    struct count_link *sender; /* NULL: it has closed */
+    struct count_link *sender; /* NULL: closed */
     struct transport_address from;
     size_t size;
     alignas(8) unsigned char bytes[];
@@ -57,7 +57,7 @@ struct packet {
 
 static struct {
     struct count *open[ENDPOINTS_MOST]; /* by place; NULL: free */
-    uint64_t cookies;                   /* that were given so far */
+    uint64_t cookies;                   /* number of cookies given so far */
 } process;
 
 static struct count *count_of(const struct transport *t)
@@ -96,7 +96,8 @@ static int count_reaches(const struct transport *t, const struct transport_addre
     return address->process == (uint32_t)getpid() ? 0 : -EHOSTUNREACH;
 }
 
-/* Who is open at the address.  0; -ENOTCONN: it has closed; -EHOSTUNREACH: it never was. */
+/* The open endpoint at the address.  0; -ENOTCONN: it has closed; -EHOSTUNREACH: it never
+ * existed. */
 static int find(const struct transport_address *address, struct count **out)
 {
     struct count *count = process.open[address->place];
@@ -211,7 +212,7 @@ static int count_send(struct link *l, const struct transport_packet *parts)
 
 /* ---- receiving ---- */
 
-/* Asks the core who this is.  0; -EAGAIN: later; or another error: it is refused. */
+/* Presents the peer to the core.  0; -EAGAIN: later; or another error: the peer is refused. */
 static int present(struct count *count, struct count_link *link)
 {
     uint32_t peer;
@@ -230,7 +231,7 @@ static int present(struct count *count, struct count_link *link)
     return err;
 }
 
-/* Hands it up.  0: it is over; -EAGAIN: it is offered again. */
+/* Delivers a packet.  0: it is done; -EAGAIN: it must be offered again. */
 static int offer(struct count *count, const struct packet *packet)
 {
     struct count_link *link = link_get(count, &packet->from);
@@ -303,7 +304,7 @@ static void count_wake(struct transport *t)
 static bool count_is_flushed(struct transport *t)
 {
     (void)t;
-    return true; /* what was sent is in its receiver's inbox */
+    return true; /* all sent packets are in their receivers' inboxes */
 }
 
 /* ---- open and close ---- */
@@ -341,7 +342,7 @@ static int count_open(const struct transport_config *config, struct transport **
     return 0;
 }
 
-/* Its packets that are under way have no sender any more. */
+/* Removes the sender from its packets in flight. */
 static void forget_sender(const struct count_link *link)
 {
     struct count *receiver;

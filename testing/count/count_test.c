@@ -19,7 +19,7 @@
 
 struct pair {
     struct mbx_ep *eps[2];
-    uint32_t to; /* the number of the second for the first */
+    uint32_t to; /* the second endpoint's peer number at the first */
 };
 
 static void pair_open(struct pair *p)
@@ -50,7 +50,7 @@ static const struct count_totals *totals(const struct pair *p, int who)
     return count_totals(&address);
 }
 
-/* Both move until nothing is under way. */
+/* Both make progress until nothing is in flight. */
 static void settle(struct pair *p)
 {
     for (int quiet = 0; quiet < 3; quiet++)
@@ -90,7 +90,8 @@ static void one_message_is_one_packet(void **state)
     pair_close(&p);
 }
 
-/* The transport has no memory.h, so a long message comes in packets; all that is sent arrives. */
+/* The transport has no memory.h, so a long message comes in packets; all sent packets
+ * arrive. */
 static void what_is_sent_is_delivered(void **state)
 {
     struct pair p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bypass_test.c - the rules of bypass.h, one by one, over a device that is worked by stepped.
+ * bypass_test.c - the rules of bypass.h, one by one, over a stepped device.
  *
  * Peer 0 sends through the device, all others past it.
  */
@@ -20,20 +20,20 @@
 #define ANY    MBX_MATCH_ANY_SOURCE
 #define NOBODY (-1)
 #define KEPT   (-2)
-#define DEVICE 100 /* a message of the device's path */
+#define DEVICE 100 /* a message through the device */
 
 struct posted {
     struct mbx_match_recv match;
     struct shadow_recv shadow;
     unsigned char buf[STEPPED_EAGER_MAX];
-    int message; /* that it has met */
+    int message; /* that it has matched */
     bool is_revoked;
 };
 
 struct came {
     struct mbx_match_msg match;
     struct shadow_message bypass;
-    int recv; /* that it has met, KEPT, or NOBODY: it is parked */
+    int recv; /* that it has matched; KEPT; or NOBODY: it is parked */
 };
 
 struct bench {
@@ -80,7 +80,7 @@ static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
     (void)peer;
     (void)memory;
     (void)size;
-    return 0; /* nothing here is looked at by software first */
+    return 0; /* software matches nothing before the device here */
 }
 
 static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
@@ -168,7 +168,7 @@ static void post_sized(struct bench *b, int i, uint32_t source, uint64_t tag, si
     shadow_post(&b->shadow, &b->recvs[i].shadow, &b->recvs[i].match, b->recvs[i].buf, size);
 }
 
-/* The device holds it, and has it active. */
+/* Posts a receive that the device holds and has active. */
 static void post(struct bench *b, int i, uint32_t source, uint64_t tag)
 {
     post_sized(b, i, source, tag, STEPPED_EAGER_MAX);
@@ -182,7 +182,7 @@ static void cancel(struct bench *b, int i)
     assert_false(shadow_cancel(&b->shadow, &b->recvs[i].shadow));
 }
 
-/* By another path; what became of it. */
+/* A message on another path; returns its result. */
 static int come(struct bench *b, int i, uint32_t source, uint64_t tag)
 {
     b->msgs[i] = (struct came){.bypass.envelope = {1, source, tag}, .recv = NOBODY};
@@ -191,7 +191,7 @@ static int come(struct bench *b, int i, uint32_t source, uint64_t tag)
     return b->msgs[i].recv;
 }
 
-/* By the device's path; it matches at once, and nobody has polled it. */
+/* A message through the device, which matches it at once; nobody has polled the match. */
 static void match_in_device(struct bench *b, uint64_t tag)
 {
     static const unsigned char bytes[8];
@@ -209,7 +209,7 @@ static void poll(struct bench *b)
     assert_true(shadow_is_valid(&b->shadow));
 }
 
-/* The device answers, and that is heard. */
+/* The device answers, and the answer is polled. */
 static void answer(struct bench *b)
 {
     stepped_run(&b->stepped);
@@ -244,7 +244,7 @@ static void a_message_without_a_receive_is_kept_at_once(void **state)
     bench_close(&b);
 }
 
-/* Until then it has not arrived. */
+/* Until the device answers, the message has not arrived. */
 static void a_message_waits_for_the_receive_of_the_device(void **state)
 {
     struct bench b;
@@ -274,8 +274,8 @@ static void a_message_that_is_too_late_goes_on(void **state)
     post(&b, 1, ANY, 7);
     post_sized(&b, 2, ANY, 7, 1);
     match_in_device(&b, 7);
-    assert_int_equal(come(&b, 0, 2, 7), NOBODY); /* asks for r0 */
-    answer(&b);                                  /* and for r1 */
+    assert_int_equal(come(&b, 0, 2, 7), NOBODY); /* claims r0 */
+    answer(&b);                                  /* and claims r1 */
     assert_int_equal(b.msgs[0].recv, NOBODY);
     match_in_device(&b, 7);
     answer(&b);
@@ -334,9 +334,9 @@ static void nobody_passes_a_receive_that_is_asked_back(void **state)
     post_sized(&b, 2, ANY, 7, 1);
     post_sized(&b, 3, ANY, 8, 1);
     cancel(&b, 0);
-    assert_int_equal(come(&b, 0, 2, 7), NOBODY); /* though r2 is there */
-    assert_int_equal(come(&b, 1, 3, 8), NOBODY); /* asks for r1 */
-    assert_int_equal(come(&b, 2, 4, 8), NOBODY); /* though r3 is there */
+    assert_int_equal(come(&b, 0, 2, 7), NOBODY); /* though r2 fits */
+    assert_int_equal(come(&b, 1, 3, 8), NOBODY); /* claims r1 */
+    assert_int_equal(come(&b, 2, 4, 8), NOBODY); /* though r3 fits */
     answer(&b);
     assert_true(b.recvs[0].is_revoked);
     assert_int_equal(b.msgs[0].recv, 2);
@@ -362,7 +362,7 @@ static void a_cancel_that_is_too_late_lets_messages_go_on(void **state)
     bench_close(&b);
 }
 
-/* Else the device could have one receive after the other before the message. */
+/* Otherwise the device could take one receive after the other from the message. */
 static void nothing_is_handed_over_while_a_message_is_parked(void **state)
 {
     struct bench b;
@@ -374,7 +374,7 @@ static void nothing_is_handed_over_while_a_message_is_parked(void **state)
     assert_int_equal(come(&b, 0, 2, 7), NOBODY);
     post_sized(&b, 1, ANY, 7, STEPPED_EAGER_MAX);
     post_sized(&b, 2, ANY, 8, STEPPED_EAGER_MAX);
-    b.stepped.shows = 0; /* the device has said nothing */
+    b.stepped.shows = 0; /* the device has reported nothing */
     poll(&b);
     assert_int_equal(b.recvs[1].shadow.state, SHADOW_WAITING);
     assert_int_equal(b.recvs[2].shadow.state, SHADOW_WAITING);
@@ -383,7 +383,7 @@ static void nothing_is_handed_over_while_a_message_is_parked(void **state)
     answer(&b);
     assert_int_equal(b.msgs[0].recv, 1);
     assert_int_equal(b.shadow.stats.reclaims_lost, 1);
-    assert_int_equal(b.shadow.stats.reclaims_won, 0); /* it had not to ask again */
+    assert_int_equal(b.shadow.stats.reclaims_won, 0); /* no second claim was needed */
     assert_int_equal(b.recvs[2].shadow.state, SHADOW_HANDED);
     bench_close(&b);
 }
@@ -408,7 +408,7 @@ static void what_there_is_no_space_to_keep_is_looked_at_again(void **state)
     bench_close(&b);
 }
 
-/* The claim of m0 is never answered; what the device had said before is heard first. */
+/* The claim of m0 is never answered; earlier reports of the device are handled first. */
 static void what_a_lost_device_had_goes_to_those_who_asked(void **state)
 {
     struct bench b;

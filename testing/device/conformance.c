@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* Whatever the tests left. */
+/* Memory that the tests have leaked. */
 static int check_memory(uint64_t live)
 {
     if (mem_live() == live)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define GUARD 0xa5 /* in a buffer where nothing has been written */
+#define GUARD 0xa5 /* fills buffers: bytes that have not been written */
 
 const struct conformance_target *bench_target;
 unsigned char bench_bytes[BENCH_LONG];
@@ -138,7 +138,7 @@ void bench_run(struct bench *b)
     bench_target->run(b->instance);
 }
 
-/* Those that wait move to the beginning, so that there is space behind them. */
+/* Moves the waiting events to the beginning, to make space after them. */
 static void make_space(struct bench *b)
 {
     memmove(b->events, &b->events[b->first], sizeof *b->events * (size_t)b->count);
@@ -245,7 +245,7 @@ const struct mbx_device_event *bench_peek(const struct bench *b)
     return &b->events[b->first];
 }
 
-/* Event number i of those that wait. */
+/* Removes waiting event number i. */
 static struct mbx_device_event take_out(struct bench *b, int i)
 {
     struct mbx_device_event *place = &b->events[b->first + i], event = *place;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conformance_bench.h - a device under test, and what the tests do with it.  Test code.
+ * conformance_bench.h - a device under test, and the operations of the tests.  Test code.
  *
- * A test gets a bench whose device has been opened for it, and is closed behind it.  Every
- * verb here must succeed, and every expectation must hold, or the test fails.  Events are
- * polled into a list; a test takes them out one by one, in order, and at the end none may be
+ * A test gets a bench whose device was opened for it, and is closed after it.  Every
+ * operation here must succeed, and every expectation must hold, or the test fails.  Events are
+ * polled into a list; a test removes them one by one, in order, and at the end none may be
  * left.
  *
- * What a device, or its target, cannot do is asked for first (bench_needs...): such a test is
- * skipped, and says why.
+ * A test first states the capabilities that it needs (bench_needs...).  If the device, or its
+ * target, lacks one, the test is skipped and gives the reason.
  */
 #ifndef TESTING_CONFORMANCE_BENCH_H
 #define TESTING_CONFORMANCE_BENCH_H
@@ -22,13 +22,13 @@
 #include "base/mem.h"
 #include "testing/device/conformance.h"
 
-#define BENCH_LIST     8 /* of the device under test, if its target does not say */
+#define BENCH_LIST     8 /* size of the device's list, if its target does not set it */
 #define BENCH_UNTAGGED 8
-#define BENCH_MANY     256   /* untagged buffers, where a test needs many messages */
-#define BENCH_LONG     12000 /* bytes of a message that no packet holds */
+#define BENCH_MANY     256   /* untagged buffers for tests with many messages */
+#define BENCH_LONG     12000 /* a size that exceeds every packet */
 
 extern const struct conformance_target *bench_target; /* of this run */
-extern unsigned char bench_bytes[BENCH_LONG];         /* what messages are made of */
+extern unsigned char bench_bytes[BENCH_LONG];         /* the payloads of messages */
 
 struct bench {
     void *instance;
@@ -38,12 +38,12 @@ struct bench {
     unsigned char *untagged_memory;
     uint16_t handled;
     struct mbx_device_event
-        *events; /* [capacity]; polled and not yet looked at: count from first */
+        *events; /* [capacity]; polled and not yet checked: count from first */
     int capacity, first, count;
     uint64_t sent; /* messages; the next one's data */
 };
 
-/* A receive and its memory, with bytes behind it that nobody may write. */
+/* A receive and its memory, followed by bytes that must not be written. */
 struct landing {
     struct mbx_device_recv recv;
     unsigned char *bytes;
@@ -52,8 +52,8 @@ struct landing {
 /* ---- around each test: *state is the bench ---- */
 
 int bench_set_up(void **state);
-int bench_set_up_least(void **state); /* a list of one, and as few untagged buffers as can be */
-int bench_set_up_many(void **state);  /* BENCH_MANY untagged buffers, if it has as many */
+int bench_set_up_least(void **state); /* a list of one, and the minimum of untagged buffers */
+int bench_set_up_many(void **state);  /* BENCH_MANY untagged buffers, if possible */
 int bench_tear_down(void **state);
 
 #define BENCH_TEST(name) cmocka_unit_test_setup_teardown(name, bench_set_up, bench_tear_down)
@@ -74,9 +74,9 @@ void bench_run(struct bench *b);
 void bench_poll(struct bench *b);
 struct landing bench_landing(uint32_t handle, uint32_t source, uint64_t tag, size_t size);
 void bench_append(struct bench *b, const struct landing *landing);
-/* With as much space as any receive must have that this device may be handed. */
+/* Posts a receive with the largest size that a receive for this device may need. */
 struct landing bench_post(struct bench *b, uint32_t handle, uint32_t source, uint64_t tag);
-/* ... and lets the device take it. */
+/* Posts, and lets the device take the receive. */
 struct landing bench_place(struct bench *b, uint32_t handle, uint32_t source, uint64_t tag);
 void bench_revoke(struct bench *b, uint32_t handle);
 void bench_report(struct bench *b);
@@ -89,38 +89,38 @@ struct conformance_message bench_send_short(struct bench *b, uint32_t peer, uint
 
 /* ---- what must have happened ---- */
 
-/* The oldest event, which stays. */
+/* The oldest event, which stays in the list. */
 const struct mbx_device_event *bench_peek(const struct bench *b);
-/* The oldest event of this type, which is taken out; DATA_VALID and FIN_SENT of different
- * messages may come in any order. */
+/* Removes the oldest event of this type; DATA_VALID and FIN_SENT of different messages may come
+ * in any order. */
 struct mbx_device_event bench_take(struct bench *b, enum mbx_device_event_type type);
-/* The next event must be of this type. */
+/* Removes the next event, which must have this type. */
 struct mbx_device_event bench_next(struct bench *b, enum mbx_device_event_type type);
 void bench_is_silent(struct bench *b);
-/* MATCHED with everything that it says. */
+/* Expects MATCHED with all its fields. */
 struct mbx_device_event bench_matched(struct bench *b, const struct landing *landing,
                                       const struct conformance_message *message);
-/* DATA_VALID or INCOMPLETE behind SIZE_LATER: what MATCHED did not say. */
+/* Checks DATA_VALID or INCOMPLETE after SIZE_LATER: the fields that MATCHED did not have. */
 void bench_reports(const struct mbx_device_event *event,
                    const struct conformance_message *message);
-/* MATCHED, and all that has to follow: the bytes are there, the sender has been told. */
+/* Expects MATCHED, and all that must follow: the data, and the notification of the sender. */
 void bench_received(struct bench *b, struct landing *landing,
                     const struct conformance_message *message);
-/* UNEXPECTED, and its buffer given back; it counts as handled. */
+/* Expects UNEXPECTED, and returns its buffer; it counts as handled. */
 void bench_unexpected(struct bench *b, const struct conformance_message *message);
 void bench_revoked(struct bench *b, struct landing *landing, int error);
 
 /* ---- and both: the verb, a poll, and what must come of it ---- */
 
-/* A short message is sent, and this receive gets it; or none does. */
+/* Sends a short message, and expects that this receive gets it; or that none does. */
 void bench_meets(struct bench *b, struct landing *landing, uint32_t peer, uint64_t tag);
 void bench_misses(struct bench *b, uint32_t peer, uint64_t tag);
-/* A receive that has met nothing is revoked. */
+/* Revokes a receive that has matched nothing. */
 void bench_withdraws(struct bench *b, struct landing *landing);
 
 /* ---- the tests ---- */
 
-int conformance_match(void); /* conformance_match.c; how many failed */
+int conformance_match(void); /* conformance_match.c; returns the number of failures */
 int conformance_data(void);  /* conformance_data.c */
 
 #endif

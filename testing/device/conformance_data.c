@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conformance_data.c - what becomes of a message: space, data, held messages, the end.
+ * conformance_data.c - the handling of a message: space, data, held messages, the end.
  */
 #include "testing/device/conformance_bench.h"
 
@@ -20,7 +20,7 @@ static void without_a_buffer_the_sender_is_held_back(void **state)
 
     for (uint32_t i = 0; i < n + 1; i++)
         m[i] = bench_send_short(b, 2, 7);
-    m[n + 1] = bench_send_short(b, 2, 8); /* has a receive, and must not overtake */
+    m[n + 1] = bench_send_short(b, 2, 8); /* has a receive, but must not overtake */
     bench_poll(b);
     assert_int_equal(b->count, n);
     other = bench_send_short(b, 1, 7);
@@ -29,8 +29,8 @@ static void without_a_buffer_the_sender_is_held_back(void **state)
     for (uint32_t i = 0; i < n; i++)
         bench_unexpected(b, &m[i]);
     bench_poll(b);
-    assert_in_range(b->count, 3, 4); /* match and data may be told apart */
-    for (int i = 0; i < 3; i++) {    /* the two senders go on, each in its order */
+    assert_in_range(b->count, 3, 4); /* match and data may be separate events */
+    for (int i = 0; i < 3; i++) {    /* the two senders continue, each in its order */
         if (bench_peek(b)->type == MBX_DEVICE_MATCHED) {
             assert_true(has_gone_on);
             bench_received(b, &r, &m[n + 1]);
@@ -64,7 +64,7 @@ static void every_receive_has_space_for_two_commands_and_a_sync(void **state)
     mem_free(r);
 }
 
-/* Each receive has a message of its own; which peer is heard first is the device's affair. */
+/* Each receive has its own message; the device may serve the peers in any order. */
 static void the_whole_list_can_be_used(void **state)
 {
     struct bench *b = *state;
@@ -90,7 +90,7 @@ static void the_whole_list_can_be_used(void **state)
     mem_free(m);
 }
 
-/* Opened with a list of one, and as few buffers as can be. */
+/* Opened with a list of one, and the minimum of buffers. */
 static void a_list_of_one_works(void **state)
 {
     struct bench *b = *state;
@@ -105,7 +105,7 @@ static void a_list_of_one_works(void **state)
 
 /* ---- data ----------------------------------------------------------------------------- */
 
-/* The longest message of this kind that is worth a test. */
+/* The longest message of this kind that the suite tests. */
 static size_t long_size(const struct bench *b, enum conformance_kind kind)
 {
     return kind == CONFORMANCE_RENDEZVOUS ? BENCH_LONG
@@ -199,7 +199,7 @@ static void a_short_rendezvous_needs_no_software(void **state)
     send_and_receive(*state, CONFORMANCE_RENDEZVOUS, 8, 64);
 }
 
-/* Software goes on from what the device says, and tells the sender. */
+/* Software continues from the state that the device reports, and notifies the sender. */
 static void leave_to_software(struct bench *b, enum conformance_kind kind, size_t size,
                               size_t capacity)
 {
@@ -217,7 +217,7 @@ static void leave_to_software(struct bench *b, enum conformance_kind kind, size_
     is_later = (event.flags & MBX_DEVICE_SIZE_LATER) != 0;
     event = bench_take(b, MBX_DEVICE_INCOMPLETE);
     assert_int_equal(event.handle, 0);
-    assert_int_not_equal(event.error, -EPROTO); /* which nobody could go on from */
+    assert_int_not_equal(event.error, -EPROTO); /* after which nobody could continue */
     assert_true(event.done < size);
     if (is_later)
         bench_reports(&event, &m);
@@ -231,7 +231,7 @@ static void a_rendezvous_longer_than_the_buffer_is_left_to_software(void **state
 
     bench_needs(b, MBX_DEVICE_RENDEZVOUS);
     if (bench_can(b, MBX_DEVICE_READS_PART))
-        skip(); /* the test before */
+        skip(); /* the previous test covers it */
     bench_needs_kind(CONFORMANCE_RENDEZVOUS);
     leave_to_software(b, CONFORMANCE_RENDEZVOUS, BENCH_LONG, BENCH_LONG - 1);
     if (bench_can(b, MBX_DEVICE_TRUNCATES))
@@ -280,7 +280,7 @@ static void other_packets_are_passed_and_not_counted(void **state)
     event = bench_next(b, MBX_DEVICE_PASSED);
     assert_int_equal(event.peer, 2);
     bench_give_buffer(b, event.buffer);
-    r = bench_place(b, 0, 2, 7); /* nothing is unreported, so it is active */
+    r = bench_place(b, 0, 2, 7); /* no unexpected message is unreported, so it is active */
     bench_send(b, CONFORMANCE_OTHER, 2, 7, 8);
     m = bench_send_short(b, 2, 7);
     bench_poll(b);
@@ -317,7 +317,7 @@ static void a_held_message_meets_a_later_receive(void **state)
     assert_int_equal(event.handle, 0);
     assert_int_equal(event.message, 0);
     assert_int_equal(event.envelope.tag, 7);
-    hold(b, 0, 2, 9); /* its number is free */
+    hold(b, 0, 2, 9); /* its number is free again */
     bench_is_silent(b);
     mem_free(r.bytes);
 }

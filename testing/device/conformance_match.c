@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conformance_match.c - which receive a message meets: matching, the count of what was found
- * unexpected, taking receives back, the order of events.
+ * conformance_match.c - which receive a message matches: matching, the count of unexpected
+ * messages, taking receives back, the order of events.
  */
 #include "testing/device/conformance_bench.h"
 
@@ -84,7 +84,7 @@ static void context_source_and_tag_all_count(void **state)
     bench_meets(b, &r, 2, 7);
 }
 
-/* The whole list at once. */
+/* Uses the whole list at once. */
 static void the_oldest_receive_is_met(void **state)
 {
     struct bench *b = *state;
@@ -96,7 +96,7 @@ static void the_oldest_receive_is_met(void **state)
     m = mem_calloc(b->list, sizeof *m);
     assert_true(r != NULL && m != NULL);
     for (uint32_t i = 0; i < b->list; i++)
-        r[i] = bench_post(b, b->list - 1 - i, 2, 7); /* handles say nothing about age */
+        r[i] = bench_post(b, b->list - 1 - i, 2, 7); /* handles do not show the age */
     bench_run(b);
     for (uint32_t i = 0; i < b->list; i++)
         m[i] = bench_send_short(b, 2, 7);
@@ -120,7 +120,8 @@ static void a_receive_from_anybody_keeps_its_age(void **state)
         bench_meets(b, &r[i], 2, 7);
 }
 
-/* A receive of this tag with these ignore bits, and a message that it accepts or not. */
+/* Posts a receive of this tag with these ignore bits, and sends a message that it accepts or
+ * not. */
 static void ignore_bits(struct bench *b, uint64_t wanted, uint64_t ignore, uint64_t tag,
                         bool fits)
 {
@@ -157,7 +158,7 @@ static void bits_that_are_not_ignored_count(void **state)
 static void bits_under_the_ignore_bits_do_not_count(void **state)
 {
     bench_needs(*state, MBX_DEVICE_MASKS);
-    ignore_bits(*state, 0x1f, 0xf, 0x10, true); /* 0xf is ignored, and set */
+    ignore_bits(*state, 0x1f, 0xf, 0x10, true); /* 0xf is ignored, and set in the tag */
 }
 
 /* ---- the count ------------------------------------------------------------------------ */
@@ -170,7 +171,7 @@ static void an_entry_waits_until_what_was_found_is_reported(void **state)
 
     m[0] = bench_send_short(b, 2, 7);
     bench_run(b);
-    r = bench_place(b, 0, 2, 7); /* does not know of m[0] */
+    r = bench_place(b, 0, 2, 7); /* was posted before m[0] was handled */
     m[1] = bench_send_short(b, 2, 7);
     bench_poll(b);
     bench_unexpected(b, &m[0]);
@@ -188,7 +189,7 @@ static void a_report_that_is_late_again_activates_nothing(void **state)
     bench_misses(b, 2, 8);
     m[0] = bench_send_short(b, 2, 8);
     bench_run(b);
-    r = bench_place(b, 0, 2, 7); /* tells of the first; there is m[0] */
+    r = bench_place(b, 0, 2, 7); /* reports only the first; m[0] is unreported */
     m[1] = bench_send_short(b, 2, 7);
     bench_poll(b);
     bench_unexpected(b, &m[0]);
@@ -263,7 +264,7 @@ static void what_is_active_stays_active(void **state)
     r[0] = bench_place(b, 0, 2, 7);
     m[0] = bench_send_short(b, 2, 8);
     bench_run(b);
-    r[1] = bench_place(b, 1, 2, 7); /* inactive, behind the active one */
+    r[1] = bench_place(b, 1, 2, 7); /* inactive, after the active one */
     m[1] = bench_send_short(b, 2, 7);
     m[2] = bench_send_short(b, 2, 7);
     bench_poll(b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conformance_test.c - the conformance suite over the software device, driven step by step: as
- * able as it is, and as one that can do little.
+ * conformance_test.c - the conformance suite over the software device, driven step by step: with
+ * all its capabilities, and with few.
  */
 #include "testing/device/conformance.h"
 #include "testing/device/stepped_device.h"
@@ -25,7 +25,7 @@ static void *open_instance(struct mbx_device **device)
     return open_hand(device, &(struct stepped_config){0});
 }
 
-/* No capability, and only just enough of everything. */
+/* No capability, and the minimum of all limits. */
 static void *open_poor(struct mbx_device **device)
 {
     return open_hand(

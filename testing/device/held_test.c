@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * held_test.c - which messages the device is given to hold, and what it says of them.
+ * held_test.c - the messages that the device is given to hold, and its reports about them.
  */
 #include "testing/device/shadow_testing.h"
 
@@ -15,7 +15,7 @@ static void arrives(struct owner *o, int message, uint64_t tag)
     assert_int_equal(o->kept, message + 1);
 }
 
-/* An owner whose device is given messages to hold, and has this one. */
+/* An owner whose device is given messages to hold, and holds this one. */
 static void open_with_one(struct owner *o, uint32_t list, uint64_t threshold)
 {
     owner_reopen_holding(o, NULL, list, threshold);
@@ -88,7 +88,7 @@ static void a_held_message_is_matched_by_the_device(void **state)
     open_with_one(o, 8, 0);
     assert_true(finds(o, 0, 0, 7));
     owner_poll(o);
-    assert_int_equal(o->recvs[0].notified, 0); /* the device has not looked yet */
+    assert_int_equal(o->recvs[0].notified, 0); /* the device has not searched yet */
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, GIVEN);
     assert_int_equal(o->recvs[0].notified, 1);
@@ -98,7 +98,7 @@ static void a_held_message_is_matched_by_the_device(void **state)
     assert_int_equal(o->shadow.held_free_count, 8);
 }
 
-/* Two of one envelope, and their receives: both sides have them in one order. */
+/* Two messages with the same envelope, and their receives: both sides have the same order. */
 static void the_oldest_is_matched_first(void **state)
 {
     struct owner *o = *state;
@@ -123,7 +123,7 @@ static void one_that_the_device_may_not_have_takes_its_message_back(void **state
     assert_int_equal(owner_waiting_command(o, 0)->type, TM_UNHOLD);
     assert_int_equal(o->shadow.stats.unheld, 1);
     owner_settle(o);
-    assert_int_equal(o->recvs[0].notified, 0); /* he has it already */
+    assert_int_equal(o->recvs[0].notified, 0); /* software has the message already */
     assert_int_equal(o->lost, 0);
 }
 
@@ -191,7 +191,8 @@ static void what_a_lost_device_held_is_softwares(void **state)
     assert_int_equal(o->recvs[0].notified, 0);
 }
 
-/* Receive 0 has found message 0, message 1 is held, and receive 1 handed over: then the device says what it may not. */
+/* Receive 0 has found message 0, message 1 is held, and receive 1 handed over: then the device
+ * sends a forbidden event. */
 static void distrusts(struct owner *o, const struct mbx_device_event *event)
 {
     owner_reopen_holding(o, NULL, 8, 0);
@@ -200,7 +201,7 @@ static void distrusts(struct owner *o, const struct mbx_device_event *event)
     assert_true(finds(o, 0, 0, 7));
     owner_post(o, 1, 2, 9);
     owner_say(o, event);
-    o->stepped.queue_count = 0; /* it says nothing else */
+    o->stepped.queue_count = 0; /* it reports nothing else */
     owner_poll(o);
     owner_poll(o);
     assert_int_equal(o->lost, 1);
@@ -259,7 +260,7 @@ static void it_cannot_have_been_matched_before(void **state)
 static void a_holding_shadow_without_memory_leaves_nothing(void **state)
 {
     (void)state;
-    owner_lacks_memory(true, 5 + 2 + 2); /* the shadow's, for what is held, and the device's */
+    owner_lacks_memory(true, 5 + 2 + 2); /* the shadow's, for held messages, and the device's */
 }
 
 int main(void)

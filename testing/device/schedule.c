@@ -6,9 +6,9 @@
 
 #include "base/base.h"
 
-#define UNTOUCHED 0xa5 /* what a buffer holds before its receive ends */
+#define UNTOUCHED 0xa5 /* the content of a buffer before its receive ends */
 
-/* Rounds that it may take until nothing moves any more. */
+/* Maximum rounds until nothing moves any more. */
 #define QUIET_ROUNDS 4000
 
 static void must(struct schedule_run *run, int err)
@@ -49,8 +49,8 @@ static void check_bytes(struct schedule_run *run, const struct host_recv *recv)
 
 static void do_post(struct schedule_run *run, const struct schedule_step *step);
 
-/* From here on its buffer is its owner's, who writes something else there, and may post the
- * next receive at once. */
+/* The receive ends: its owner has the buffer back, writes something else there, and may post
+ * the next receive at once. */
 static void end_recv(struct schedule_run *run, struct host_recv *recv, enum end end)
 {
     if (recv->end != END_NONE)
@@ -82,7 +82,7 @@ static void meet(struct schedule_run *run, struct host_recv *recv, struct host_m
 
 /* ---- messages in software ---- */
 
-/* Software brings a message that has met its receive as far as it can. */
+/* Software completes a message that has matched its receive, if all of it is there. */
 static void advance(struct schedule_run *run, struct host_msg *msg)
 {
     struct host_recv *recv = &run->recvs[msg->recv];
@@ -116,21 +116,21 @@ static void software_fragment(struct schedule_run *run, const struct stepped_pac
 {
     struct host_msg *msg = &run->msgs[packet->message];
 
-    if (msg->is_at_device) /* the device was lost on the way, and the receive has ended */
+    if (msg->is_at_device) /* the device was lost, and the receive has ended */
         return;
     store(msg, packet);
     if (msg->recv >= 0)
         advance(run, msg);
 }
 
-/* msg has met no receive, and waits for one. */
+/* msg has matched no receive, and waits for one. */
 static void keep(struct schedule_run *run, struct host_msg *msg)
 {
     must(run, mbx_match_keep(&run->match, &msg->match));
     msg->held = held_keep(&run->shadow, &msg->match.envelope, msg);
 }
 
-/* A tagged message that no device has matched is compared with the whole shadow list. */
+/* Compares a tagged message that no device has matched with the whole shadow list. */
 static void software_arrival(struct schedule_run *run, const struct stepped_packet *packet)
 {
     struct host_msg *msg = &run->msgs[packet->message];
@@ -155,14 +155,15 @@ static void has_come(struct schedule_run *run, uint32_t message)
     run->msgs[message].has_arrived = true;
 }
 
-/* By the device's path. */
+/* A message on the device's path has arrived. */
 static void has_arrived(struct schedule_run *run, uint32_t message)
 {
     has_come(run, message);
     run->arrivals[run->arrival_count++] = (int)message;
 }
 
-/* By another path; again, if a receive was claimed for it and the claim was too late. */
+/* A message on another path has arrived; or again, if a receive was claimed for it and the
+ * claim came too late. */
 static void has_arrived_bypassing(struct schedule_run *run, struct host_msg *msg)
 {
     int id = msg_id(run, msg), kept = 0;
@@ -203,7 +204,7 @@ static void on_matched(void *arg, struct shadow_recv *shadow,
         end_recv(run, recv, END_RECEIVED);
 }
 
-/* Software goes on with a rendezvous, from so many bytes. */
+/* Software continues a rendezvous after this many bytes. */
 static void take_over_move(struct schedule_run *run, struct host_recv *recv, uint64_t done)
 {
     recv->from = done;
@@ -269,7 +270,8 @@ static void on_lost(void *arg)
     run->sums.lost++;
 }
 
-/* This device says FIN_SENT in the same step in which it sends the FIN: so none has left. */
+/* This device reports FIN_SENT in the same step in which it sends the FIN: so no FIN has
+ * left. */
 static void on_owed(void *arg, uint32_t peer, uint64_t message)
 {
     struct schedule_run *run = arg;
@@ -359,7 +361,7 @@ static void on_arrival(void *arg, uint32_t peer, uint32_t message)
 
 /* ---- steps ---- */
 
-/* recv, just posted, has found its message; a matched probe takes it for software. */
+/* recv, just posted, has found its message; a matched probe takes the message for software. */
 static void find(struct schedule_run *run, const struct schedule_step *step,
                  struct host_recv *recv, struct host_msg *msg)
 {
@@ -407,7 +409,7 @@ static void do_follow(struct schedule_run *run, const struct schedule_step *step
         recv->follower = step;
 }
 
-/* A receive that was claimed is no more there than one that was cancelled. */
+/* A claimed receive is gone, like a cancelled one. */
 static void do_cancel(struct schedule_run *run, int target,
                       bool (*ask)(struct shadow *, struct shadow_recv *))
 {
@@ -447,7 +449,7 @@ static void do_send(struct schedule_run *run, const struct schedule_step *step)
         msg->bytes);
 }
 
-/* Software reads the wire itself. */
+/* Software reads the wire itself, because the device is lost. */
 static bool arrive_alone(struct schedule_run *run, uint32_t peer)
 {
     struct stepped_packet packet;
@@ -463,7 +465,7 @@ static bool arrive_alone(struct schedule_run *run, uint32_t peer)
     return true;
 }
 
-/* Software reads a wire that does not end at the device. */
+/* Software reads a wire that bypasses the device. */
 static bool arrive_bypassing(struct schedule_run *run, uint32_t peer)
 {
     struct stepped_packet packet;
@@ -491,7 +493,7 @@ static bool do_arrive(struct schedule_run *run, uint32_t peer)
                                   : stepped_arrive(&run->stepped, peer);
 }
 
-/* The number-th of the transfers that can move. */
+/* Moves the number-th of the transfers that can move. */
 static bool do_move(struct schedule_run *run, int number)
 {
     const struct stepped *stepped = &run->stepped;
@@ -589,7 +591,7 @@ static void check_step(struct schedule_run *run)
         schedule_wrong(run, "shadow_is_valid() is false");
 }
 
-/* Everything runs until nothing moves. */
+/* Runs everything until nothing moves. */
 static void become_quiet(struct schedule_run *run)
 {
     int rounds = 0, idle = 0;
@@ -612,7 +614,8 @@ static void become_quiet(struct schedule_run *run)
         schedule_wrong(run, "all is quiet, and a message is parked");
 }
 
-/* What follows a cancelled receive is posted then, and cancelled, too. */
+/* Cancels all receives; a receive that follows a cancelled one is posted then, and cancelled
+ * too. */
 static void cancel_all(struct schedule_run *run)
 {
     int posted;

@@ -22,7 +22,7 @@ bool schedule_bytes_are(const unsigned char *bytes, size_t size, unsigned char v
     return true;
 }
 
-/* Those of the device's path and those of another, in one order. */
+/* Feeds the oracle with the messages of both paths, merged in order of arrival. */
 static void feed_oracle(struct schedule_run *run)
 {
     int b = 0;
@@ -39,7 +39,7 @@ static void feed_oracle(struct schedule_run *run)
         schedule_wrong(run, "software has heard of messages that the device never had");
 }
 
-/* Which message does each receive get that was not cancelled before the end? */
+/* want: the message for each receive that was not cancelled before the end. */
 static void ask_oracle(struct schedule_run *run, int *want)
 {
     for (int i = 0; i < run->ids; i++)
@@ -71,7 +71,7 @@ static void check_matching(struct schedule_run *run)
                        run->oracle.msgs.count);
 }
 
-/* Those of one source arrive as they were sent. */
+/* Messages of one source must arrive in the order of the sends. */
 static void check_overtaking(struct schedule_run *run)
 {
     int last[SCHEDULE_PEERS];
@@ -87,7 +87,7 @@ static void check_overtaking(struct schedule_run *run)
     }
 }
 
-/* Once, of a message that was received; lost device or not. */
+/* True if a received message was reported exactly once, whether or not the device was lost. */
 static bool is_reported_right(const struct schedule_run *run, const struct host_msg *msg)
 {
     bool is_received = msg->recv >= 0 && run->recvs[msg->recv].end == END_RECEIVED;

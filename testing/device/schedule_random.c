@@ -3,15 +3,15 @@
  * schedule_random.c - schedules from seeds.
  *
  * Envelopes come from a tiny domain, so that most receives and messages fit several others.
- * A schedule has phases, and how often each kind of step comes is drawn for each phase anew:
- * the queues between the contexts run full in one and empty in another, and a device is slow
- * at its commands and quick at its arrivals, or the other way round.
+ * A schedule has phases, each with a random frequency of each kind of step: the queues
+ * between the contexts run full in one phase and empty in another, and a device is slow with
+ * its commands and fast with its arrivals, or vice versa.
  */
 #include "base/base.h"
 #include "base/random.h"
 #include "testing/device/schedule.h"
 
-/* A schedule in the making. */
+/* The state of the generator. */
 struct maker {
     struct random random;
     bool is_tame; /* no wildcards */
@@ -45,7 +45,7 @@ static void make_device(struct schedule *s, struct random *r)
     s->caps =
         MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_TRUNCATES | MBX_DEVICE_RENDEZVOUS;
     if (one_in(r, 8))
-        s->caps &= ~(1u << draw(r, 4)); /* can do less */
+        s->caps &= ~(1u << draw(r, 4)); /* fewer capabilities */
     s->tag_bits = one_in(r, 8) ? 1 : 64;
     s->threshold = one_in(r, 4) ? 1 + draw(r, 48) : 0;
     s->bypass = one_in(r, 2) ? 1 + draw(r, (1u << SCHEDULE_PEERS) - 1) : 0;
@@ -106,7 +106,7 @@ static enum step_kind draw_kind(struct random *r, const uint32_t *weights, uint3
     return (enum step_kind)kind;
 }
 
-/* Mostly one of the last. */
+/* Usually one of the last. */
 static int make_target(struct maker *maker)
 {
     uint32_t n = maker->post_count;
@@ -159,7 +159,7 @@ static void make_step(struct schedule_step *step, struct maker *maker, int id)
     }
 }
 
-/* One of the ways in which an application and a device can be busy for a while. */
+/* One of the ways in which an application and a device can be busy for some time. */
 static uint32_t make_phase(struct maker *maker, uint32_t *weights)
 {
     static const uint32_t speeds[] = {0, 1, 4, 16};
@@ -185,7 +185,8 @@ static uint32_t make_phase(struct maker *maker, uint32_t *weights)
     return sum;
 }
 
-/* Often an application posts its receives and the device gets them before anything comes. */
+/* Often an application posts its receives, and the device gets them, before any message
+ * comes. */
 static uint32_t make_start(uint32_t *weights)
 {
     for (int i = 0; i < STEP_KINDS; i++)
@@ -195,7 +196,7 @@ static uint32_t make_start(uint32_t *weights)
     return 9;
 }
 
-/* By chance of its own, so that what else the seeds make is what it was. */
+/* From a separate generator, so that the other steps of each seed stay the same. */
 static void make_clashes(struct schedule *s, uint64_t seed)
 {
     struct random random;
@@ -204,7 +205,7 @@ static void make_clashes(struct schedule *s, uint64_t seed)
     s->clashes = one_in(&random, 4) ? 1 + draw(&random, 5) : 0;
 }
 
-/* As make_clashes(): who probes takes the place of another step. */
+/* As make_clashes(); a probe replaces another step. */
 static void make_holds(struct schedule *s, uint64_t seed)
 {
     struct random random;

@@ -2,7 +2,7 @@
 /*
  * schedule_test.c - random schedules of split matching against the oracle.
  *
- * The seeds FIRST .. FIRST+COUNT-1 are made to schedules and done; see schedule.h.  One that
+ * Executes the schedules of the seeds FIRST .. FIRST+COUNT-1; see schedule.h.  One that
  * fails is shrunk and printed.
  */
 #include <errno.h>
@@ -38,7 +38,7 @@ static bool parse_number(const char *text, uint64_t *value)
     return errno == 0 && *text >= '0' && *text <= '9' && *end == '\0';
 }
 
-/* False: what is wrong has been said. */
+/* False after an error message. */
 static bool parse(struct options *options, int argc, char **argv)
 {
     uint64_t *numbers[] = {&options->count, &options->first};
@@ -89,7 +89,8 @@ static void print_sums(const struct schedule_sums *sums, uint64_t first)
            (unsigned long long)sums->unheld);
 }
 
-/* Schedules that reach nothing test nothing: with enough of them everything has happened. */
+/* Schedules that reach nothing test nothing: with enough of them every event must have
+ * happened. */
 static bool all_has_happened(const struct schedule_sums *sums)
 {
     const uint64_t *counts = (const uint64_t *)sums;
@@ -126,7 +127,7 @@ int main(int argc, char **argv)
     }
     if (!parse(&options, argc, argv))
         return 2;
-    log_set_sink(ignore_log, NULL); /* a wrong shadow says in words what the report says */
+    log_set_sink(ignore_log, NULL); /* the log of a wrong shadow would repeat the report */
     for (uint64_t i = 0; i < options.count; i++) {
         schedule_make(&s, options.first + i);
         if (schedule_replay(&run, &s, &sums) >= 0) {

@@ -5,7 +5,7 @@
 
 /* ---- shrinking ---- */
 
-/* Becomes s without these steps, and without all behind the failure, if that still fails. */
+/* Removes these steps, and all after the failure, from s, if it then still fails. */
 static bool drop(struct schedule *s, int first, int count, struct schedule_run *run)
 {
     struct schedule shorter = *s;
@@ -33,7 +33,7 @@ static bool drop_runs(struct schedule *s, int length, struct schedule_run *run)
     return dropped;
 }
 
-/* Two steps that only go together, such as a send and its arrival. */
+/* Removes two steps that only make sense together, such as a send and its arrival. */
 static bool drop_pair(struct schedule *s, struct schedule_run *run)
 {
     for (int i = s->count - 1; i > 0; i--) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shadow_count_test.c - what counts as handled, when it is reported, and when a handle is free.
+ * shadow_count_test.c - which messages count as handled, when the count is reported, and when a handle is free.
  */
 #include "testing/device/shadow_testing.h"
 
@@ -13,9 +13,9 @@ static void a_message_counts_when_its_owner_has_had_it(void **state)
     owner_arrive(o, 7);
     owner_arrive(o, 7);
     owner_post(o, 0, 2, 8);
-    assert_int_equal(owner_waiting_command(o, 0)->handled, 0); /* found, and not polled */
+    assert_int_equal(owner_waiting_command(o, 0)->handled, 0); /* found, but not polled */
     owner_poll(o);
-    assert_int_equal(o->handled_within, 1); /* within the second, only the first */
+    assert_int_equal(o->handled_within, 1); /* in the callback for the second, only the first */
     assert_int_equal(o->shadow.handled, 2);
     owner_post(o, 1, 2, 9);
     assert_int_equal(o->kept, 2);
@@ -33,7 +33,7 @@ static void a_refused_message_does_not_count_and_comes_again(void **state)
     owner_poll(o);
     assert_int_equal(o->offered, 2);
     assert_int_equal(o->shadow.handled, 0);
-    assert_int_equal(o->recvs[0].outcome, NONE); /* nothing behind it is looked at */
+    assert_int_equal(o->recvs[0].outcome, NONE); /* no later event is handled */
     owner_poll(o);
     assert_int_equal(o->offered, 3);
     assert_int_equal(o->kept, 1);
@@ -82,7 +82,7 @@ static void a_sync_goes_only_when_the_device_holds_something(void **state)
     owner_arrive(o, 7);
     owner_poll(o);
     assert_int_equal(o->stepped.commands_waiting, 0);
-    owner_post(o, 0, 2, 8); /* reports for itself */
+    owner_post(o, 0, 2, 8); /* contains the report */
     assert_int_equal(owner_waiting_command(o, 0)->handled, 1);
     owner_poll(o);
     assert_int_equal(o->stepped.commands_waiting, 1);
@@ -91,7 +91,7 @@ static void a_sync_goes_only_when_the_device_holds_something(void **state)
     assert_int_equal(owner_waiting_command(o, 1)->type, TM_SYNC);
     assert_int_equal(owner_waiting_command(o, 1)->handled, 2);
     owner_poll(o);
-    assert_int_equal(o->stepped.commands_waiting, 2); /* nothing is new */
+    assert_int_equal(o->stepped.commands_waiting, 2); /* nothing new to report */
 }
 
 static void many_messages_are_reported_though_nobody_waits(void **state)
@@ -102,7 +102,7 @@ static void many_messages_are_reported_though_nobody_waits(void **state)
         owner_put(o, STEPPED_EAGER, 7, 8, false);
         stepped_run(&o->stepped);
         owner_poll(o);
-        mbx_match_extract(&o->match, &o->msgs[--o->kept]); /* not to keep them all */
+        mbx_match_extract(&o->match, &o->msgs[--o->kept]); /* not to keep all */
         stepped_run(&o->stepped);
     }
     assert_int_equal(o->shadow.stats.syncs, 0);
@@ -118,7 +118,7 @@ static void syncs_leave_space_for_revokes(void **state)
     owner_reopen(o, NULL, 2, 0);
     owner_post(o, 0, 2, 7);
     owner_post(o, 1, 2, 8);
-    for (int i = 0; i < 8; i++) { /* the device performs no command in this time */
+    for (int i = 0; i < 8; i++) { /* the device performs no command meanwhile */
         owner_arrive(o, 9);
         owner_poll(o);
     }
@@ -136,7 +136,7 @@ static void a_sync_that_found_no_space_is_sent_later(void **state)
     struct owner *o = *state;
 
     owner_place(o, 0, 2, 7);
-    for (int i = 0; i < 2; i++) { /* the second finds the first SYNC still waiting */
+    for (int i = 0; i < 2; i++) { /* the second poll finds the first SYNC still waiting */
         owner_arrive(o, 9);
         owner_poll(o);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shadow_test.c - what is handed over, and in which order; what a cancel does; opening.
+ * shadow_test.c - which receives are handed over, and in which order; the effect of a cancel; opening.
  */
 #include "testing/device/shadow_testing.h"
 
@@ -31,7 +31,7 @@ static void a_small_receive_stays_in_software(void **state)
     assert_int_equal(owner_post_sized(o, 1, 2, 8, 0, 16)->state, SHADOW_HANDED);
 }
 
-/* A receive that a device with these limits cannot hold, and one that it can. */
+/* Posts a receive that a device with these limits cannot hold, or can. */
 static void holds(struct owner *o, const struct stepped_config *device, uint32_t source,
                   uint64_t tag, uint64_t ignore, size_t size, enum shadow_state want)
 {
@@ -75,10 +75,10 @@ static void a_tag_must_fit_the_device(void **state)
 
     holds(*state, &four_bits, 2, 15, 0, 8, SHADOW_HANDED);
     holds(*state, &four_bits, 2, 16, 0, 8, SHADOW_SOFTWARE);
-    holds(*state, &four_bits, 2, 16, 16, 8, SHADOW_HANDED); /* that bit is not compared */
+    holds(*state, &four_bits, 2, 16, 16, 8, SHADOW_HANDED); /* this bit is ignored */
 }
 
-/* Does (source, tag, ignore) wait behind the first, which stays in software? */
+/* Does (source, tag, ignore) wait for an earlier receive, which stays in software? */
 static void overlaps(struct owner *o, uint32_t source, uint64_t tag, uint64_t ignore,
                      uint32_t source_2, uint64_t tag_2, uint64_t ignore_2, bool want)
 {

@@ -79,7 +79,7 @@ static void on_paired(void *arg, struct shadow_recv *shadow, void *message)
     tell(shadow, GIVEN)->given = message;
 }
 
-/* Whatever the reason: it does nothing any more. */
+/* Called for any reason; the device does nothing any more. */
 static void on_lost(void *arg)
 {
     struct owner *o = arg;

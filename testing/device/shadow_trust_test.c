@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shadow_trust_test.c - a device that is lost, or lies.
+ * shadow_trust_test.c - a device that is lost, or sends wrong events.
  */
 #include "testing/device/shadow_testing.h"
 
@@ -23,7 +23,7 @@ static void what_a_lost_device_had_is_told_of(void **state)
     assert_int_equal(o->recvs[0].outcome, LOST);
     assert_int_equal(o->recvs[1].outcome, REVOKED);
     assert_int_equal(o->recvs[2].notified, 0);
-    assert_int_equal(o->recvs[2].shadow.state, SHADOW_NONE); /* software's again */
+    assert_int_equal(o->recvs[2].shadow.state, SHADOW_NONE); /* software has it back */
     assert_int_equal(o->recvs[3].shadow.state, SHADOW_NONE);
     assert_int_equal(o->shadow.stats.waiting + o->shadow.stats.in_device, 0);
     owner_post(o, 4, 2, 9);
@@ -46,8 +46,8 @@ static void a_command_to_a_device_that_is_gone_waits_for_its_last_event(void **s
     assert_int_equal(o->recvs[1].shadow.state, SHADOW_NONE);
 }
 
-/* Receive 0, from source (2, or anybody), is in the device, under handle 0; then it says
- * this. */
+/* Receive 0, from source (2, or any), is in the device, with handle 0; then the device sends
+ * this event. */
 static void distrusts_from(struct owner *o, uint32_t source,
                            const struct mbx_device_event *event)
 {
@@ -66,7 +66,7 @@ static void distrusts(struct owner *o, const struct mbx_device_event *event)
     distrusts_from(o, 2, event);
 }
 
-/* MATCHED for a receive from source; the message is this one. */
+/* MATCHED for a receive from source, with this message. */
 static void distrusts_match(struct owner *o, uint32_t source, uint32_t context_id,
                             uint32_t peer, uint64_t tag)
 {
@@ -81,7 +81,7 @@ static void a_match_with_a_message_that_does_not_fit_is_not_believed(void **stat
     distrusts_match(*state, 2, 9, 2, 7);
     distrusts_match(*state, 2, 1, 3, 7);
     distrusts_match(*state, 2, 1, 2, 8);
-    distrusts_match(*state, MBX_DEVICE_ANY_SOURCE_ID, 1, 8, 7); /* there are 8 peers */
+    distrusts_match(*state, MBX_DEVICE_ANY_SOURCE_ID, 1, 8, 7); /* there are only 8 peers */
     distrusts_match(*state, MBX_DEVICE_ANY_SOURCE_ID, 1, MBX_DEVICE_ANY_SOURCE_ID, 7);
 }
 
@@ -97,7 +97,7 @@ static void data_that_ends_with_no_error_and_no_success_is_not_believed(void **s
     assert_int_equal(o->recvs[0].outcome, LOST);
 }
 
-/* The list of empty buffers has space for each of them once. */
+/* The list of empty buffers has space for each of them only once. */
 static void a_buffer_that_comes_twice_is_not_believed(void **state)
 {
     const struct mbx_device_event event = {.type = MBX_DEVICE_PASSED,
@@ -118,7 +118,7 @@ static void a_buffer_that_comes_twice_is_not_believed(void **state)
 
 static const struct mbx_device_event nonsense = {.type = 200};
 
-/* What it did before it was stopped cannot be undone: its sender has been told. */
+/* The device's actions before it was stopped cannot be undone: its sender has been notified. */
 static void what_a_device_said_behind_nonsense_counts(void **state)
 {
     struct owner *o = *state;
@@ -165,7 +165,7 @@ static void a_device_that_was_stopped_is_given_nothing_more(void **state)
     assert_false(shadow_has_work(&o->shadow));
 }
 
-/* Such a match names no sender. */
+/* Such a match does not name its sender. */
 static void a_fin_that_is_owed_goes_to_the_sender_that_was_told_of_later(void **state)
 {
     struct owner *o = *state;
@@ -204,7 +204,7 @@ static void a_fin_is_owed_when_the_data_is_there(void **state)
     assert_int_equal(o->shadow.owed_count, 0);
 }
 
-/* Of the two no order is promised. */
+/* No order is guaranteed between the two. */
 static void a_fin_may_be_told_before_its_data(void **state)
 {
     struct owner *o = *state;
@@ -263,7 +263,7 @@ static void a_revoke_that_failed_without_a_match_is_not_believed(void **state)
     o->stepped.events_count = 1;
     owner_poll(o);
     assert_int_equal(o->lost, 1);
-    assert_int_equal(o->recvs[0].outcome, REVOKED); /* the device is gone: it is his */
+    assert_int_equal(o->recvs[0].outcome, REVOKED); /* software has it back */
 }
 
 int main(void)

@@ -83,7 +83,7 @@ static bool fits(uint64_t value, uint32_t bits)
     return bits >= 64 || value >> bits == 0;
 }
 
-/* May a caller who has read the limits hand this receive over? */
+/* May a caller that has read the limits hand this receive over? */
 static bool is_within(const struct mbx_device_limits *limits,
                       const struct mbx_device_recv *recv)
 {
@@ -101,7 +101,7 @@ static bool is_within(const struct mbx_device_limits *limits,
            (envelope->tag & ~recv->ignore & ~limits->tag_mask) == 0;
 }
 
-/* Does it hold, or is it to be given, a receive that has memory in common with one of this size? */
+/* Does the device hold, or is it to get, a receive that shares memory with one of this size? */
 static bool clashes(const struct stepped *stepped, uint64_t size)
 {
     const uint32_t classes = stepped->config.clashes;
@@ -239,7 +239,7 @@ static uint32_t handle_of(const struct stepped *stepped,
     return (uint32_t)(transfer - stepped->transfers);
 }
 
-/* The data is there, or is not going to be. */
+/* Releases the entry once no data moves and no FIN is owed. */
 static void settle(struct stepped *stepped, struct stepped_transfer *transfer)
 {
     if (!transfer->is_moving && !transfer->owes_fin)
@@ -280,7 +280,7 @@ static void move_piece(struct stepped *stepped, struct stepped_transfer *transfe
     if (transfer->done == all) {
         end_move(stepped, transfer, MBX_DEVICE_DATA_VALID);
     } else if (transfer->done >= packet->breaks_at) {
-        transfer->owes_fin = false; /* software tells the sender */
+        transfer->owes_fin = false; /* software notifies the sender */
         end_move(stepped, transfer, MBX_DEVICE_INCOMPLETE);
     }
 }
@@ -360,7 +360,7 @@ static void start_transfer(struct stepped *stepped, struct tm_entry *entry, uint
     settle(stepped, transfer);
 }
 
-/* The message whose first packet came before on this wire, if the device has it. */
+/* The message whose first packet came earlier on this wire, if the device has it. */
 static struct stepped_transfer *find_transfer(struct stepped *stepped, uint32_t peer,
                                               uint32_t message)
 {
@@ -374,7 +374,7 @@ static struct stepped_transfer *find_transfer(struct stepped *stepped, uint32_t 
     return NULL;
 }
 
-/* False: no untagged buffer, the sender is held back. */
+/* False: there is no untagged buffer, and the sender is held back. */
 static bool pass(struct stepped *stepped, uint32_t peer, const struct stepped_packet *packet,
                  enum mbx_device_event_type type)
 {

@@ -16,18 +16,18 @@
 #include "base/sys.h"
 #include "device/verbs/verbs_state.h"
 
-#define SLOTS     300 /* sends of a peer that may wait: more than the suite's untagged buffers */
+#define SLOTS     300 /* sends of a peer that may wait: more than the untagged buffers */
 #define SLOT_SIZE 8448
 #define FINS      64
 #define FIN_SIZE  64
 #define REGIONS   16
 #define NOBODY    UINT32_MAX
 
-/* One end that sends: the other one is the device's. */
+/* The sending end of a link to the device. */
 struct verbs_peer {
     struct ibv_qp *qp;
     struct ibv_cq *sends, *recvs;
-    unsigned char *slots; /* [SLOTS] of SLOT_SIZE, and behind them FINS of FIN_SIZE */
+    unsigned char *slots; /* [SLOTS] of SLOT_SIZE, followed by FINS of FIN_SIZE */
     struct ibv_mr *mr;
     struct ibv_mr *regions[REGIONS]; /* of rendezvous */
     uint32_t region_count;
@@ -255,7 +255,7 @@ static bool pull(struct verbs_target *t)
     return n > 0;
 }
 
-/* Is there nothing on its way? */
+/* Is nothing in flight? */
 static bool is_settled(const struct verbs_target *t)
 {
     const struct verbs *v = verbs_of(t->device);
@@ -504,7 +504,7 @@ void verbs_target_send_rndv(struct verbs_target *t, uint32_t number, uint64_t ta
     verbs_target_send_raw(t, number, &tmh, behind, sizeof behind);
 }
 
-/* The hardware looks at one byte of it alone. */
+/* The hardware checks only one byte of it. */
 static void send_other(struct verbs_target *t, uint32_t peer, uint64_t sender)
 {
     struct {

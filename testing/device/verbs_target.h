@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_target.h - the conformance suite over one adapter, with peers on the same adapter.  Test
- * code.
+ * verbs_target.h - the conformance suite over one adapter, with peers on the same adapter.  Test code.
  *
  *   suite ──> proxy ──> verbs  <── in-pairs of verbs_attach  <══  queue pairs of the peers
- *               │ pulls events, and counts what is still to come
+ *               │ pulls events, and counts the expected ones
  *
- * Nothing here waits for a time: everything that is sent has an end that can be counted.  A
+ * Nothing here waits for a fixed time: everything that is sent has an end that can be counted.  A
  * message ends in one event of the device, a rendezvous of the hardware in a FIN at its peer, a
  * command in its completion.  run() pulls events until all of these are there, or the device has
  * no untagged buffer left and holds its senders back.
@@ -24,25 +23,25 @@ struct verbs_peer;
 
 struct verbs_target {
     struct mbx_device proxy;
-    struct mbx_device *device;       /* the verbs device behind it */
+    struct mbx_device *device;       /* the verbs device of the proxy */
     struct verbs_peer *peers;        /* [CONFORMANCE_PEERS], once they are connected */
     struct mbx_device_event *events; /* pulled and not polled: count from first, of capacity */
     uint32_t first, count, capacity;
     uint32_t free;   /* untagged buffers */
     uint32_t moving; /* receives matched and not filled */
-    uint32_t *from;  /* by handle: whose rendezvous it has met, or NOBODY */
+    uint32_t *from;  /* by handle: the peer of its rendezvous, or NOBODY */
     bool is_lost;
-    uint32_t failed;      /* links, so far */
-    uint32_t last_failed; /* the peer of the last one */
-    uint64_t fin_sender;  /* what config.fin says */
-    struct verbs_fin fin; /* ... and what it was asked of last */
+    uint32_t failed;      /* number of links that failed so far */
+    uint32_t last_failed; /* the peer of the last failure */
+    uint64_t fin_sender;  /* the result of config.fin */
+    struct verbs_fin fin; /* ... and its last argument */
     bool knows_fin;
 };
 
-/* Which device the instances are on: config.name.  NULL: the first that matches. */
+/* The adapter of the instances: config.name.  NULL: the first that matches tags. */
 extern const char *verbs_target_name;
 
-/* As struct conformance_target has them. */
+/* The functions of struct conformance_target. */
 void *verbs_target_open(struct mbx_device **device);
 void verbs_target_close(void *instance);
 void verbs_target_send(void *instance, uint32_t peer,
@@ -52,18 +51,18 @@ void verbs_target_read(void *instance, const struct mbx_device_event *event, con
                        struct conformance_message *message);
 uint64_t verbs_target_fins(void *instance, uint32_t peer);
 
-extern const struct conformance_target verbs_target; /* with all of these */
+extern const struct conformance_target verbs_target; /* with all of these functions */
 
-/* Sends a header and what is behind it. */
+/* Sends a header and the bytes after it. */
 void verbs_target_send_raw(struct verbs_target *t, uint32_t peer, const struct ibv_tmh *tmh,
                            const void *behind, size_t size);
 struct ibv_tmh verbs_target_header(enum ibv_tmh_op opcode, uint32_t app_ctx, uint64_t tag);
 
-/* Takes a receive by a write with immediate data, which writes no byte there. */
+/* Consumes a receive by a write with immediate data, which writes no byte. */
 void verbs_target_write_imm(struct verbs_target *t, uint32_t peer);
 
-/* A rendezvous of these bytes, registered until close(); rkey 0: they are readable, else this
- * key is sent. */
+/* A rendezvous of these bytes, registered until close(); rkey 0: they are readable, otherwise
+ * this key is sent. */
 void verbs_target_send_rndv(struct verbs_target *t, uint32_t peer, uint64_t tag, uint32_t data,
                             const void *bytes, uint32_t size, uint64_t sender, uint32_t rkey);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoints.c - dying at a place, or being seen there.
+ * failpoints.c - dying at a place, or reporting it.
  */
 #include "testing/fault/failpoints.h"
 
@@ -29,7 +29,7 @@ void failpoint_set_witness(failpoint_witness_fn *fn, void *arg)
 _Noreturn void failpoint_die(void)
 {
     kill(getpid(), SIGKILL);
-    abort(); /* not reached: nothing holds that signal back */
+    abort(); /* not reached: SIGKILL cannot be blocked */
 }
 
 void failpoint_reach(const char *wanted, const char *prefix, const char *name)

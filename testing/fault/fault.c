@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault.c - a transport that makes the rare daily.
+ * fault.c - a transport that makes rare events frequent.
  *
  *   core  <- link of ours ->  fault  <- link of its own ->  wrapped transport
  *
- * What can happen, happens in MBX_FAULT_PERCENT of the calls, chosen by a generator with
+ * A disturbance happens in MBX_FAULT_PERCENT of the calls, chosen by a generator with
  * MBX_FAULT_SEED:
  *
  *   send       is full once more                     -EAGAIN
  *   accept     the core is asked later
- *   deliver    the packet is held back: it comes with a later poll(), before all that
- *              follows on its link
+ *   deliver    the packet is held back: it comes with a later poll(), before all later
+ *              packets of its link
  *   load       sees nothing now                      -EAGAIN
- *   read       has no space (-EAGAIN), fails (-EIO), or is done but says so only in the
+ *   read       has no space (-EAGAIN), fails (-EIO), or is done but reports it only in the
  *              next poll() (-EINPROGRESS)
  *   cswap      if the caller can wait: is done, or fails, with the next poll()
  *
- * And at the place MBX_FAULT_DIE, if it names one, this process dies (failpoints.h).
+ * At the place MBX_FAULT_DIE, if it is set, this process dies (failpoints.h).
  *
- * Order within a link, what is delivered, and the errors that are permanent stay those
- * of the wrapped transport.
+ * The order within a link, the delivered packets, and permanent errors are the
+ * same as in the wrapped transport.
  *
- * Our link of a peer is found by the number that the wrapped transport hands back:
+ * Our link to a peer is found by the number that the wrapped transport returns:
  *
  * Invariants
  *   I1  inner->peer is the index in links[] of the link around inner; index 0 is no
@@ -45,7 +45,7 @@
 #include "transport/bounce.h"
 #include "transport/memory.h"
 
-#define PERCENT_MAX 90 /* what is held back must come some day */
+#define PERCENT_MAX 90 /* packets that are held back must come at last */
 
 struct fault_link {
     struct link base;
@@ -55,7 +55,7 @@ struct fault_link {
 struct fault {
     struct transport base;
     struct transport *inner;
-    struct transport_ops ops; /* ours, with the name of what is wrapped */
+    struct transport_ops ops; /* ours, with the name of the wrapped transport */
     char name[32];
     const struct transport_events *events;
     void *arg;
@@ -66,16 +66,16 @@ struct fault {
     uint32_t link_count, link_capacity;
     struct fault_link *spare; /* for the next link, or NULL */
     struct list late;         /* late.in_late */
-    bool said_again;          /* since the last wait() */
-    void *found;              /* of the buffer that was asked for last */
+    bool said_again;          /* returned -EAGAIN since the last wait() */
+    void *found;              /* the buffer that was looked up last */
     size_t found_size;
 };
 
-/* A read or write that is done and not told, or a swap that is not done. */
+/* A read or write that is done but not reported, or a swap that is not done. */
 struct late {
     struct list in_late;
-    void *cookie;       /* of a read or write */
-    struct link *inner; /* of a swap, or NULL */
+    void *cookie;       /* for a read or write */
+    struct link *inner; /* for a swap, or NULL */
     uint64_t index, expected, desired, name;
 };
 
@@ -104,7 +104,7 @@ static void come_by_packet(const struct fault *fault, const char *prefix, unsign
         failpoint_reach(fault->die, prefix, name);
 }
 
-/* Of what is to be read or written at once: it ends in the middle. */
+/* Does the process die in the middle of this read or write? */
 static bool dies_within(const struct fault *fault, const char *point, size_t size)
 {
     return unlikely(fault->die[0] != '\0') && size > 1 && strcmp(fault->die, point) == 0;
@@ -136,7 +136,7 @@ static struct fault_link *link_around(const struct fault *fault, const struct li
                : NULL;
 }
 
-/* Makes sure that the next link_wrap() needs no memory.  0; -ENOMEM. */
+/* Ensures that the next link_wrap() needs no memory.  0; -ENOMEM. */
 static int spare_make(struct fault *fault)
 {
     if (fault->link_count == fault->link_capacity && links_grow(fault) != 0)
@@ -146,7 +146,7 @@ static int spare_make(struct fault *fault)
     return fault->spare != NULL ? 0 : -ENOMEM;
 }
 
-/* Behind spare_make(). */
+/* Call spare_make() first. */
 static struct fault_link *link_wrap(struct fault *fault, struct link *inner)
 {
     struct fault_link *link = link_around(fault, inner);
@@ -182,7 +182,7 @@ static int fault_connect(struct transport *t, const struct transport_address *ad
 {
     struct fault *fault = fault_of(t);
     struct link *inner;
-    /* before: whom the wrapped transport has connected presents himself no more */
+    /* first: once the wrapped transport has connected a peer, it does not present it again */
     int err = spare_make(fault);
 
     if (err == 0)
@@ -305,7 +305,7 @@ static int fault_send(struct link *l, const struct transport_packet *packet)
     return err;
 }
 
-/* The core learns it, or it is done, later.  False: no memory. */
+/* Delays the report, or the operation.  False: no memory. */
 static bool delay(struct fault *fault, const struct late *what)
 {
     struct late *late = mem_alloc(sizeof *late);
@@ -323,7 +323,7 @@ static int delay_read(struct fault *fault, void *cookie)
     return delay(fault, &(struct late){.cookie = cookie}) ? -EINPROGRESS : 0;
 }
 
-/* What becomes of a read or write before it is tried. */
+/* The disturbance of a read or write before it is tried. */
 static int access_strikes(struct fault *fault)
 {
     if (strikes(fault)) {
@@ -383,11 +383,12 @@ static void end_cswap(struct fault *fault, const struct late *late)
         transport_cswap(late->inner, late->index, late->expected, late->desired, &found, 0);
 
     if (err == 0 && strikes(fault))
-        err = -EIO; /* all the same it may be done */
+        err = -EIO; /* it may be done nevertheless */
     fault->events->cswap_done(fault->arg, late->name, err, err == 0 && found == late->expected);
 }
 
-/* Those that wait now; what these calls start is for the next poll(). */
+/* Reports the ones that wait now; operations that the callbacks start wait for the next
+ * poll(). */
 static int report_late(struct fault *fault)
 {
     struct list now;
@@ -421,7 +422,7 @@ static int fault_wait(struct transport *t, int64_t timeout_ns)
 {
     struct fault *fault = fault_of(t);
 
-    /* it was us who said that there is no space */
+    /* this transport itself returned -EAGAIN */
     if (!list_is_empty(&fault->late) || fault->said_again) {
         fault->said_again = false;
         return 0;
@@ -545,7 +546,7 @@ static void fault_wake_other(struct transport *t)
     transport_wake_other(fault_of(t)->inner);
 }
 
-/* Whoever took over would take over from what is wrapped, undisturbed. */
+/* A peer that took over would take over from the wrapped transport, undisturbed. */
 static const struct transport_handoff handoff = {
     .hand_over = fault_hand_over,
     .take_back = fault_take_back,
@@ -619,7 +620,8 @@ static const void *fault_bounce_find(struct link *l, uint64_t buffer, uint64_t s
     return bytes;
 }
 
-/* The sender may write there from now on: a reader that unpacks later finds this. */
+/* The sender may write to the buffer from now on: a reader that still unpacks finds this
+ * pattern. */
 static void fault_bounce_release(struct link *l, uint64_t buffer)
 {
     struct fault *fault = fault_of(l->transport);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loop.c - endpoints of one process, without threads and without chance.
+ * loop.c - endpoints of one process, without threads and without randomness.
  *
  *   sender                                               receiver
  *   links -> link.out -> queue | p1 | p2 |   |   | <- ready (queues with packets)
  *                              LOOP_DEPTH packets        inbox (all queues to it)
  *
  * For tests and simulation: queues are tiny on purpose, every other read is completed
- * by the next poll(), and a read outside of what is exposed fails.  So what is rare on
- * a real transport is daily here, and the same program does the same every time.
+ * by the next poll(), and a read outside of exposed memory fails.  So events that are rare on
+ * a real transport are frequent here, and the same program always behaves in the same way.
  *
- * A queue is made by the first send of its ordered pair.  It belongs to both sides and
- * is freed by the one that lets go last: what a closed sender has sent can still be
+ * The first send of an ordered pair creates its queue.  It belongs to both sides and
+ * is freed by the side that releases it last: packets of a closed sender can still be
  * delivered, and a sender whose receiver has closed finds receiver == NULL.
  *
  * Invariants
@@ -20,10 +20,10 @@
  *   I3  the registry holds exactly the open endpoints; an id (index and generation) is
  *       never used twice
  *
- * Threads: only the registry may be used by several at once.  Endpoints that talk to
- * each other must be driven by one thread at a time.
+ * Threads: only the registry may be used by several at once.  Endpoints that communicate
+ * with each other must be driven by one thread at a time.
  *
- * wait() has nobody who could wake it: it never sleeps.
+ * wait() never sleeps, because nobody could wake it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -60,7 +60,7 @@ struct loop {
     struct link_table links;
     struct list inbox;     /* queue.in_inbox */
     struct list ready;     /* queue.in_ready */
-    struct list blocked;   /* link.in_blocked: send() said -EAGAIN */
+    struct list blocked;   /* link.in_blocked: send() returned -EAGAIN */
     struct list reads;     /* pending_read.in_reads */
     struct list exposures; /* exposure.in_exposures */
     uint64_t next_key;
@@ -133,7 +133,7 @@ static int registry_add_locked(struct loop *loop)
 
     if (registry.live == registry.count && registry_grow() != 0)
         return -ENOMEM;
-    /* with ids given out in order, the free one is nearly always at live */
+    /* ids are given in order, so the free one is nearly always at live */
     if (registry.endpoints[registry.live] == NULL)
         index = registry.live;
     while (registry.endpoints[index] != NULL)
@@ -159,7 +159,7 @@ static void registry_remove(struct loop *loop)
 {
     pthread_mutex_lock(&registry.lock);
     registry.endpoints[loop->index] = NULL;
-    if (--registry.live == 0) { /* a process that uses no loop keeps no memory */
+    if (--registry.live == 0) { /* a process that no longer uses loop keeps no memory */
         mem_free(registry.endpoints);
         registry.endpoints = NULL;
         registry.count = 0;
@@ -167,7 +167,7 @@ static void registry_remove(struct loop *loop)
     pthread_mutex_unlock(&registry.lock);
 }
 
-/* 0 and *out; -ENOTCONN it is closed; -EHOSTUNREACH there never was one. */
+/* 0 and *out; -ENOTCONN: it is closed; -EHOSTUNREACH: it never existed. */
 static int registry_find(const struct transport_address *address, struct loop **out)
 {
     struct loop *found = NULL;
@@ -226,7 +226,7 @@ static int check_address(const struct transport_address *address)
     return address_is_same(address, &expected) ? -EHOSTUNREACH : -EINVAL;
 }
 
-/* The link to address, made if there is none; NULL: no memory. */
+/* The link to address, created if there is none; NULL: no memory. */
 static struct loop_link *link_to(struct loop *loop, const struct transport_address *address)
 {
     struct link_member *known = link_table_find(&loop->links, address);
@@ -277,7 +277,7 @@ static void queue_destroy(struct loop_queue *q)
     mem_free(q);
 }
 
-/* The queue of link, made by its first packet. */
+/* Creates the queue of link for its first packet. */
 static int queue_create(struct loop_link *link)
 {
     struct loop *sender = loop_of(link->member.link.transport);
@@ -411,8 +411,8 @@ static int loop_store(struct transport *t, uint64_t index, const uint64_t *words
 
 /* ---- receiving ---- */
 
-/* Finds or makes the link to answer through and introduces an unknown peer to the core.
- * 0, also for one that is refused; -EAGAIN later. */
+/* Finds or creates the link to answer through, and introduces an unknown peer to the core.  0,
+ * even if it is refused; -EAGAIN: later. */
 static int introduce(struct loop *loop, struct loop_queue *q)
 {
     struct loop_link *link;
@@ -439,7 +439,7 @@ static int introduce(struct loop *loop, struct loop_queue *q)
     return 0;
 }
 
-/* Hands the oldest packet up.  0 it has gone; -EAGAIN it stays. */
+/* Delivers the oldest packet.  0: it has gone; -EAGAIN: it stays. */
 static int deliver_first(struct loop *loop, struct loop_queue *q)
 {
     struct loop_packet *p = &q->packets[q->first];
@@ -543,7 +543,7 @@ static int loop_write(struct link *l, uint64_t address, uint64_t key, const void
     return loop_copy(l, (void *)(uintptr_t)src, address, key, size, cookie, true);
 }
 
-/* Those that wait now; what read_done() starts is for the next poll(). */
+/* Completes the reads that wait now; reads that read_done() starts are for the next poll(). */
 static int complete_reads(struct loop *loop)
 {
     struct list now;
@@ -692,7 +692,7 @@ static int loop_open(const struct transport_config *config, struct transport **o
     return 0;
 }
 
-/* Lets go of what was sent: the receiver keeps the rest. */
+/* Releases the queue of sent packets: the receiver keeps the rest. */
 static void link_destroy(struct loop_link *link)
 {
     struct loop_queue *q = link->out;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loop.h - loop.c says it all.
+ * loop.h - see loop.c.
  */
 #ifndef TESTING_LOOP_LOOP_H
 #define TESTING_LOOP_LOOP_H

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounce.c - bounce buffers of an endpoint, out of which its peers unpack what it has packed there.
+ * bounce.c - bounce buffers of an endpoint, from which its peers unpack the data that it has packed.
  *
  *   sim ── buffers <── link.sender of each endpoint that maps them
  *            buffer i: taken_for, the endpoint that a packet names it to; NOBODY: free
  *
- * The buffers of an endpoint outlive it, as its packets do: whoever maps them holds them.  They are
- * few and small, so that buffers run out, and are refused by chance like space for packets.
+ * The buffers of an endpoint outlive it, as its packets do: each endpoint that maps them holds them.
+ * They are few and small, so that they run out, and are randomly refused, like space for packets.
  *
  * It is stricter than a shared segment can be: a packet that names a buffer which is not taken for
  * its receiver is an error of the library, and ends the simulation.
  *
- * What a receiver has read of a buffer is resident there, a buffer at a time, as in a shared segment.
+ * A buffer that a receiver has read becomes resident there as a whole, as in a shared segment.
  */
 #include "testing/sim/sim_network.h"
 
@@ -96,13 +96,14 @@ static uint32_t sim_bounce_rotation(struct link *l)
     return receiver != NULL && !receiver->allowed_few ? SIM_BUFFERS_MAX : 1;
 }
 
-/* As often as not others have these buffers by the time they are taken. */
+/* In half of the cases other links have taken these buffers before the caller does. */
 static bool sim_bounce_has_free(struct link *l, size_t bytes)
 {
     return bytes != 0 && sim_bounce_rotation(l) > 1 && sim_network_chance(50);
 }
 
-/* Its receiver may have ended since: then the buffer is free already, and another one may have it. */
+/* The receiver may have ended since: then the buffer is free already, and may be taken for
+ * another one. */
 static void sim_bounce_untake(struct link *l, uint32_t buffer)
 {
     struct sim_buffers *buffers = sim_of(l->transport)->buffers;
@@ -163,7 +164,7 @@ static uint64_t sim_bounce_resident(const struct transport *t)
     return bytes;
 }
 
-/* If more than so much is resident, of all senders, then nothing stays so. */
+/* If more than `most` bytes of all senders are resident, releases them all. */
 static void keep_resident(struct sim *sim, uint64_t most)
 {
     struct link_member *member;
@@ -204,7 +205,7 @@ static const void *sim_bounce_find(struct link *l, uint64_t buffer, uint64_t siz
     return sender->bytes[buffer];
 }
 
-/* A reader that still reads finds this. */
+/* A reader that still reads the buffer finds this pattern. */
 static void sim_bounce_release(struct link *l, uint64_t buffer)
 {
     struct sim_buffers *sender = sim_link_of(l)->sender;

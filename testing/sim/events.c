@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.c - events.h says it all.
+ * events.c - see events.h.
  */
 #include "testing/sim/events.h"
 
@@ -37,7 +37,8 @@ int events_add(struct events *events, struct event event)
 {
     size_t at = events->count;
 
-    /* twice: a test that lets one allocation fail means the library's, not the simulation's */
+    /* twice: a test that fails one allocation means one of the library, not of the
+     * simulation */
     if (events->count == events->capacity && grow(events) != 0 && grow(events) != 0)
         return -ENOMEM;
     event.number = events->next_number++;

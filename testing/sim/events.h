@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.h - what is to happen, by time.  Private to testing/sim.
+ * events.h - future events, by time.  Private to testing/sim.
  *
  * A binary heap.  Events of one moment happen in the order in which they were added, so that
- * the order is the same everywhere.
+ * the order is reproducible.
  */
 #ifndef TESTING_SIM_EVENTS_H
 #define TESTING_SIM_EVENTS_H
@@ -14,7 +14,7 @@ enum event_kind { EVENT_PACKET, EVENT_SPACE, EVENT_MOVED, EVENT_ALARM };
 
 struct event {
     uint64_t at_ns, number;
-    void *what; /* a queue, a link, a read; NULL of an alarm */
+    void *what; /* a queue, a link, a read; NULL for an alarm */
     uint32_t who;
     enum event_kind kind;
 };
@@ -33,7 +33,7 @@ int events_add(struct events *events, struct event event);
 /* The next one, or NULL. */
 const struct event *events_first(const struct events *events);
 
-/* Takes it out. */
+/* Removes the next event. */
 struct event events_take(struct events *events);
 
 #endif

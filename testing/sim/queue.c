@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queue.c - packets on their way, one queue for each ordered pair.
+ * queue.c - packets in flight, one queue for each ordered pair.
  *
  *   send ──> queue [ p1 | p2 | p3 ]  p1 is due: the queue is on ready ──> poll, deliver
- *                    each is due at a moment of its own, not before the one in front of it
+ *                    each has its own due moment, not before the packet in front of it
  *
- * A queue is made by the first send of its pair.  It belongs to both sides and to its event,
- * and is freed by whoever lets go last.
+ * The first send of a pair creates its queue.  It belongs to both sides and to its event,
+ * and is freed by the one that releases it last.
  */
 #include "testing/sim/sim_network.h"
 
@@ -47,7 +47,7 @@ static struct sim_packet *pop(struct sim_queue *q)
     return p;
 }
 
-/* Frees it if nobody needs it any more. */
+/* Frees the queue if nobody needs it any more. */
 static void let_go(struct sim_queue *q)
 {
     bool is_wanted = q->receiver != NULL && (q->count != 0 || q->sender != NULL);
@@ -81,7 +81,8 @@ static int queue_create(struct sim_link *link)
     return 0;
 }
 
-/* The first packet will be due: then, or it is. */
+/* Schedules the event for the first packet; or, if the packet is due, puts the queue on
+ * ready. */
 static void queue_expect(struct sim_queue *q)
 {
     uint64_t due_ns = q->first->due_ns;
@@ -140,11 +141,11 @@ static void push(struct sim_queue *q, struct sim_packet *p)
         return;
     }
     q->first = q->last = p;
-    if (!list_is_linked(&q->in_ready) && !q->has_event) /* else it is being delivered from */
+    if (!list_is_linked(&q->in_ready) && !q->has_event) /* else it is being delivered */
         queue_expect(q);
 }
 
-/* There will be space, or there is: the sender hears of it. */
+/* Schedules a notification of the sender that there is space. */
 static void notify_space(struct sim_link *link)
 {
     struct sim *sim = sim_of(link->member.link.transport);
@@ -154,7 +155,7 @@ static void notify_space(struct sim_link *link)
         link->is_notified = true;
 }
 
-/* As transport_ops.send, of one that has a queue. */
+/* As transport_ops.send, for a link that has a queue. */
 static int queue_take(struct sim_link *link, const struct transport_packet *packet)
 {
     struct sim_queue *q = link->out;
@@ -191,7 +192,7 @@ int queue_send(struct link *l, const struct transport_packet *packet)
 
 /* ---- receiving ---- */
 
-/* Introduces an unknown peer.  0, also for one that is refused; -EAGAIN later. */
+/* Introduces an unknown peer.  0, even if it is refused; -EAGAIN: later. */
 static int introduce(struct sim *sim, struct sim_queue *q)
 {
     struct sim_link *link;
@@ -217,7 +218,7 @@ static int introduce(struct sim *sim, struct sim_queue *q)
     return 0;
 }
 
-/* Hands the first packet up.  0 it has gone; -EAGAIN it stays. */
+/* Delivers the first packet.  0: it has gone; -EAGAIN: it stays. */
 static int deliver_first(struct sim *sim, struct sim_queue *q)
 {
     struct sim_packet *p = q->first;
@@ -251,7 +252,7 @@ int queue_deliver(struct sim *sim, int budget)
     while (delivered < budget && (node = list_first(&sim->ready)) != NULL) {
         struct sim_queue *q = container_of(node, struct sim_queue, in_ready);
 
-        if (deliver_first(sim, q) != 0) { /* no memory now: it may try again */
+        if (deliver_first(sim, q) != 0) { /* no memory now: tries again later */
             sim_network_add_event(EVENT_SPACE, sim_network_later(), sim->index, NULL);
             break;
         }
@@ -293,7 +294,7 @@ void sim_each_packet(void (*visit)(void *arg, uint32_t from, uint32_t to, const 
 
 /* ---- the end ---- */
 
-/* Only so many of its packets, from the first, arrive. */
+/* Drops a random number of its packets, from the end. */
 static void cut(struct sim_queue *q)
 {
     uint64_t left = random_below(&sim_network.random, 2 * (uint64_t)q->count + 1);
@@ -326,7 +327,7 @@ static void leave_inbox(struct sim *sim)
         list_remove(&q->in_ready);
         q->receiver = NULL;
         if (q->is_awaited && q->sender != NULL)
-            notify_space(q->sender); /* it will find that nobody is there */
+            notify_space(q->sender); /* it will find that the receiver is gone */
         let_go(q);
     }
 }

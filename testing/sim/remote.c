@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * remote.c - what an endpoint does to the memory of another one: reads, writes, words.
+ * remote.c - accesses of an endpoint to the memory of another one: reads, writes, words.
  *
- * A read or write is done at once, or some time later, or fails; one that ends later moves its
- * bytes when it ends.  Only what is exposed can be reached, only while its owner is there.
- * Words are swapped at once or, if the caller can wait, some time later, whatever is under
- * way in the queues: atomics of a network keep no order with its messages.  A swap that is
+ * A read or write is done at once, or later, or fails; one that ends later moves its
+ * bytes when it ends.  Only exposed memory can be accessed, and only while its owner exists.
+ * Words are swapped at once or, if the caller can wait, later, whatever is in the
+ * queues: atomics of a network are not ordered with its messages.  A swap that is
  * lost may have been done.
  */
 #include "testing/sim/sim_network.h"
@@ -30,7 +30,7 @@ struct sim_move {
     uint64_t address, key;
     size_t size;
     bool is_write, is_lost;
-    /* a cswap() of word `address`: */
+    /* for a cswap() of word `address`: */
     bool is_cswap;
     uint64_t expected, desired, name;
 };
@@ -98,7 +98,7 @@ static int move_bytes(const struct sim_move *m)
         return -EFAULT;
     if (m->size != 0)
         memmove(m->is_write ? there : m->here, m->is_write ? m->here : there, m->size);
-    return m->is_lost ? -EIO : 0; /* the bytes may be there all the same */
+    return m->is_lost ? -EIO : 0; /* the bytes may be there nevertheless */
 }
 
 static int move_later(struct sim *sim, const struct sim_move *move)
@@ -165,7 +165,7 @@ void remote_due(struct sim *sim, void *what)
     list_add_tail(&sim->moved, &m->in_moves);
 }
 
-/* Whose words are at the other end of this link.  0; -ENOTCONN. */
+/* The endpoint with the words at the other end of this link.  0; -ENOTCONN. */
 static int remote_of(struct link *l, struct sim **out)
 {
     int err = sim_network_find(sim_link_of(l)->remote, out);
@@ -175,8 +175,8 @@ static int remote_of(struct link *l, struct sim **out)
 
 /* ---- words ---- */
 
-/* The table lies behind the words of cswap(), and can be swapped too.  NULL: there is no
- * such word, or no memory. */
+/* The table follows the words of cswap(), and can be swapped too.  NULL: there is no such word,
+ * or no memory. */
 static uint64_t *word_at(struct sim *sim, uint64_t index)
 {
     const struct transport_limits *limits = &sim->base.limits;
@@ -203,7 +203,7 @@ static int sim_cswap_local(struct transport *t, uint64_t index, uint64_t expecte
     return 0;
 }
 
-/* Of a move that was a swap: does it, and tells. */
+/* Performs a delayed swap, and reports it. */
 static void end_cswap(struct sim *sim, const struct sim_move *m)
 {
     struct sim *remote;

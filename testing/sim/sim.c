@@ -2,13 +2,13 @@
 /*
  * sim.c - the transport of a simulated network; sim.h says how it is driven.
  *
- *   sim_network.c   time, chance, events, who is there
+ *   sim_network.c   time, chance, events, the endpoints
  *   queue.c   packets
  *   remote.c  reads, writes, words
  *   bounce.c  bounce buffers
  *
- * Per link it is a reliable FIFO, and between links nothing is ordered: each packet takes a
- * time of its own.  As much as the contract allows to go wrong goes wrong by chance: sends find
+ * Each link is a reliable FIFO, and links are not ordered with each other: each packet has
+ * its own delay.  All faults that the contract allows happen by chance: sends find
  * no space, reads end late or fail, endpoints die.
  */
 #include "testing/sim/sim_network.h"

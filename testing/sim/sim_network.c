@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim_network.c - time, chance, and who is there.
+ * sim_network.c - time, chance, and the endpoints.
  */
 #include "testing/sim/sim_network.h"
 
@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-#define FIRST_MOMENT CLOCK_S /* so that a clock at 0 means nothing yet */
+#define FIRST_MOMENT CLOCK_S /* not 0, because a clock at 0 means that it is not set */
 
-/* One delay in so many is this many times as long. */
+/* One delay in LATE_ONE_IN is LATE_TIMES as long. */
 #define LATE_ONE_IN 16
 #define LATE_TIMES  8
 
@@ -40,7 +40,7 @@ int sim_begin(const struct sim_config *config)
     return 0;
 }
 
-/* Frees the queues that wait for their event alone. */
+/* Frees the queues that only wait for their event. */
 static void sim_network_drop_events(void)
 {
     while (sim_network.events.count != 0) {
@@ -129,14 +129,14 @@ int sim_alarm(uint32_t who, uint64_t at_ns)
     return err;
 }
 
-/* Does it concern its endpoint?  Then what it says is done. */
+/* Performs the event.  True if it concerns its endpoint. */
 static bool event_happens(const struct event *event)
 {
     struct sim_place *place = &sim_network.places[event->who];
 
     switch (event->kind) {
     case EVENT_PACKET:
-        queue_due(event->what); /* it knows whether its receiver is there */
+        queue_due(event->what); /* it checks whether its receiver exists */
         break;
     case EVENT_SPACE:
         if (place->sim != NULL && event->what != NULL)
@@ -148,7 +148,7 @@ static bool event_happens(const struct event *event)
         break;
     case EVENT_ALARM:
         if (place->alarm_ns != event->at_ns)
-            return false; /* an earlier one has replaced it */
+            return false; /* an earlier alarm has replaced it */
         place->alarm_ns = SIM_NEVER;
         break;
     }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim_network.h - what the files of testing/sim share.
+ * sim_network.h - declarations shared by the files of testing/sim.
  *
  *   network ── endpoints[index] ── struct sim            time, chance, events
  *                                  ├── links ── out: struct sim_queue ── packets
- *                                  ├── inbox: all queues to it; ready: those whose first
+ *                                  ├── inbox: all queues to it; ready: the queues whose first
  *                                  │          packet is due
- *                                  ├── moves: reads and writes under way; moved: due
- *                                  ├── buffers, which peers hold that map them
+ *                                  ├── moves: active reads and writes; moved: due
+ *                                  ├── buffers, held by the peers that map them
  *                                  └── exposures
  *
  * Invariants
- *   I1  an index is given once in a network, so an event whose endpoint is not there any more
- *       points at nothing that may be touched
+ *   I1  an index is given once in a network, so an event whose endpoint no longer exists
+ *       points at nothing that may be accessed
  *   I2  a queue with packets is on ready, or has a packet event, but not both
  *   I3  a queue without packets has no receiver, or a sender, or an event that frees it
  *   I4  due moments do not decrease along a queue: it stays first in, first out
@@ -57,12 +57,12 @@ struct sim {
 struct sim_link {
     struct link_member member;
     uint32_t remote;            /* index */
-    bool is_notified;           /* a space event is under way */
+    bool is_notified;           /* a space event is scheduled */
     struct sim_queue *out;      /* NULL until the first send */
     struct sim_buffers *sender; /* the other side's, held; NULL: not mapped */
-    uint32_t resident;          /* bit i: buffer i of it is resident here */
-    uint32_t allowed;           /* it may use so many buffers; */
-    bool allowed_few;           /* in rotation only one of them */
+    uint32_t resident;          /* bit i: its buffer i is resident here */
+    uint32_t allowed;           /* number of buffers that it may use */
+    bool allowed_few;           /* with rotation, only one of them */
 };
 
 struct sim_packet {
@@ -96,7 +96,7 @@ struct sim_network {
     struct sim_config config;
     uint32_t name; /* in its addresses */
     uint64_t now_ns, stirred_ns, packets;
-    uint64_t moving; /* events but alarms */
+    uint64_t moving; /* number of events that are not alarms */
     struct random random;
     struct events events;
     struct sim_place *places;
@@ -107,17 +107,17 @@ extern struct sim_network sim_network;
 
 /* ---- sim_network.c ---- */
 
-/* Makes space for one endpoint more and sets its index. */
+/* Makes space for one more endpoint and sets its index. */
 int sim_network_add(struct sim *sim);
 void sim_network_remove(struct sim *sim);
-/* The open endpoint, or what became of it: -EHOSTDOWN, -ENOTCONN, -EHOSTUNREACH. */
+/* The open endpoint, or its state: -EHOSTDOWN, -ENOTCONN, -EHOSTUNREACH. */
 int sim_network_find(uint32_t index, struct sim **out);
-/* A moment from now on, by chance. */
+/* A random moment in the future. */
 uint64_t sim_network_later(void);
-/* True in so many of a hundred cases. */
+/* True in percent of a hundred cases. */
 bool sim_network_chance(uint32_t percent);
 int sim_network_add_event(enum event_kind kind, uint64_t at_ns, uint32_t who, void *what);
-/* What the bytes of an address say.  0; -EINVAL; -EHOSTUNREACH of another network. */
+/* Checks the bytes of an address.  0; -EINVAL; -EHOSTUNREACH: of another network. */
 int sim_network_check(const struct transport_address *address, uint32_t *index);
 void sim_network_address(const struct sim *sim, struct transport_address *address);
 
@@ -136,12 +136,12 @@ static inline struct sim_link *sim_link_of(struct link *link)
 struct sim_link *queue_link(struct sim *sim, const struct transport_address *address,
                             uint32_t index);
 int queue_send(struct link *link, const struct transport_packet *packet);
-/* Delivers what is ready. */
+/* Delivers from the ready queues. */
 int queue_deliver(struct sim *sim, int budget);
 /* A packet event of a queue has come. */
 void queue_due(struct sim_queue *queue);
-/* The endpoint ends: as a sender, and as a receiver.  is_lost: only some of what it has sent
- * stays. */
+/* The endpoint ends, as a sender and as a receiver.  is_lost: only some of its sent packets
+ * stay. */
 void queue_leave(struct sim *sim, bool is_lost);
 
 /* ---- remote.c ---- */
@@ -151,7 +151,7 @@ extern const struct transport_atomics sim_atomics;
 
 /* A move event has come. */
 void remote_due(struct sim *sim, void *move);
-/* Says of those that are due that they have ended.  How many. */
+/* Reports the moves that are due as ended.  Returns their number. */
 int remote_end_moves(struct sim *sim);
 void remote_leave(struct sim *sim);
 

@@ -9,13 +9,13 @@
 #include <errno.h>
 
 #define WORD   3
-#define EACH   200 /* increments of each endpoint */
+#define EACH   200 /* increments by each endpoint */
 #define ACTORS 3   /* endpoint 0 owns the word */
 
 /* ---- one exchange ---- */
 
-/* One exchange of the owner's word by endpoint `who`, to its end.  True: it was as expected;
- * *error says whether that is known. */
+/* Completes one exchange of the owner's word by endpoint `who`.  True: the word had the
+ * expected value; *error says whether that is certain. */
 static bool exchange_to_end(unsigned who, struct link *link, uint64_t expected,
                             uint64_t desired, int *error)
 {
@@ -55,7 +55,7 @@ static uint64_t own_word(void)
     return found;
 }
 
-/* Links of the others to the owner, which are open. */
+/* Opens links from the others to the owner. */
 static void meet(struct link *links[ACTORS])
 {
     for (unsigned who = 1; who < ACTORS; who++) {
@@ -93,7 +93,7 @@ static void a_word_is_swapped_once(void **state)
     fixture_fini();
 }
 
-/* Each of them adds one, EACH times, and nothing is lost. */
+/* Each endpoint adds one, EACH times, and no increment is lost. */
 static void nobody_falls_into_an_exchange(void **state)
 {
     struct transport *owner;
@@ -153,7 +153,7 @@ static void there_are_no_others(void **state)
     meet(links);
     assert_int_equal(transport_cswap_local(owner, end, 0, 1, &found), -EINVAL);
     assert_int_equal(transport_cswap_local(owner, UINT64_MAX, 0, 1, &found), -EINVAL);
-    if (fixture.kind->fault_percent == 0) { /* it would be told later */
+    if (fixture.kind->fault_percent == 0) { /* with faults, the error would come later */
         assert_int_equal(transport_cswap(links[1], end, 0, 1, &found, 1), -EINVAL);
         assert_int_equal(transport_cswap(links[1], UINT64_MAX, 0, 1, &found, 1), -EINVAL);
     }
@@ -161,7 +161,7 @@ static void there_are_no_others(void **state)
     fixture_fini();
 }
 
-/* Who waits for an exchange is told when its peer goes. */
+/* An endpoint that waits for an exchange is notified when its peer goes. */
 static void an_exchange_ends_with_its_owner(void **state)
 {
     struct link *links[ACTORS];

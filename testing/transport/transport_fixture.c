@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_fixture.c - transport_fixture.h says it all.
+ * transport_fixture.c - see transport_fixture.h.
  */
 #include "base/patience.h"
 #include "testing/transport/transport_fixture.h"

@@ -4,8 +4,9 @@
  * code.
  *
  * Each node has what its events said.  A packet's contents follow from its number, so a
- * receiver knows what must have come.  Every test ends with all endpoints closed and nothing
- * left of memory, descriptors and mappings (fixture_fini).  Failures end the test (cmocka).
+ * Each node records its events.  A packet's contents follow from its number, so a
+ * receiver knows the expected bytes.  Every test ends with all endpoints closed and no
+ * memory, descriptors or mappings left (fixture_fini).  Failures end the test (cmocka).
  */
 #ifndef TESTING_TRANSPORT_FIXTURE_H
 #define TESTING_TRANSPORT_FIXTURE_H
@@ -24,13 +25,13 @@
 #define MAX_NODES  4
 #define MAX_LINKS  8
 #define MAX_PACKET (64 << 10)
-#define PATIENCE   20000 /* rounds without what must come before a test fails */
+#define PATIENCE   20000 /* rounds without the expected event before a test fails */
 
 struct kind {
     const char *name;
     const struct transport_ops *ops;
     uint64_t fault_percent; /* 0: not wrapped */
-    const char *network;    /* a provider; NULL: it is no network */
+    const char *network;    /* a provider; NULL: not a network */
 };
 
 struct node {
@@ -39,15 +40,15 @@ struct node {
     struct link *links[MAX_LINKS]; /* by peer number */
     uint32_t link_count;
     uint32_t arrived[MAX_LINKS]; /* packets, by peer */
-    uint32_t wrong;              /* packets that were not the one that had to come */
+    uint32_t wrong;              /* packets other than the expected one */
     uint32_t accepted, dropped, done;
-    int accept_error;       /* what accept() answers */
-    uint32_t deliver_again; /* how many deliveries are refused */
+    int accept_error;       /* the result of accept() */
+    uint32_t deliver_again; /* number of deliveries to refuse */
     uint32_t refusals;
     int read_error;
     void *read_cookie;
-    uint64_t swap_cookie; /* of the one that is under way */
-    uint32_t swaps;       /* that have ended */
+    uint64_t swap_cookie; /* of the active swap */
+    uint32_t swaps;       /* number of swaps that have ended */
     int swap_error;
     bool is_swapped;
 };
@@ -62,15 +63,15 @@ struct fixture {
 
 extern struct fixture fixture;
 
-/* What most tests do with the log: it is worth a line, and nothing more. */
+/* The log callback of most tests: prints nothing. */
 void be_quiet(void *arg, enum log_level level, const char *text);
 
 /* ---- the fixture: fixture_init() gets the state of a test ---- */
 
 void fixture_init(void **state, unsigned nodes);
 
-/* Who is not answered within this time is given up, over verbs: there nobody else tells that an
- * endpoint of this process has closed before it was met. */
+/* answer_ns: over verbs, a peer that does not answer within this time is given up: nothing else
+ * reports that an endpoint of this process has closed before it was met. */
 void fixture_init_within(void **state, unsigned nodes, uint64_t answer_ns);
 void fixture_fini(void);
 int node_open(unsigned i);
@@ -80,7 +81,7 @@ struct link *link_to(unsigned from, unsigned to);
 
 /* ---- packets ---- */
 
-/* Bytes of packet number; the first 4 are the transport's. */
+/* The bytes of this packet; the first 4 are the transport's. */
 void fill(unsigned char *bytes, uint32_t number, size_t size);
 int send_sized(struct link *link, uint32_t number, size_t size);
 int send_number(struct link *link, uint32_t number);
@@ -89,26 +90,26 @@ void send_all(struct link *link, uint32_t first, uint32_t count);
 /* Sends until there is really no space; returns the next number. */
 uint32_t send_until_full(struct link *link, uint32_t number);
 
-/* Sends until the answer is not "again" and not "taken". */
+/* Sends until the result is neither -EAGAIN nor success. */
 int send_until_error(struct link *link);
 
 int poll_all(void);
 void poll_until(const uint32_t *counter, uint32_t value);
 
-/* A few rounds in which nothing more may come. */
+/* Polls a few rounds in which nothing more may come. */
 void poll_idle(void);
 
 /* ---- the suite ---- */
 
-/* May a test go on with what did not come in so many rounds?  On a network that is a matter
- * of time. */
+/* May a test continue without an event that did not come in so many rounds?  On a network this
+ * depends on time. */
 bool is_patient(unsigned round);
 
-/* Which optional table of a transport the tests are about. */
+/* The optional table of a transport that the tests are about. */
 enum needs { NEEDS_NOTHING, NEEDS_MEMORY, NEEDS_ATOMICS };
 
-/* Runs the tests over every kind of transport on this machine that has the table, or over those
- * that are named; how many failed. */
+/* Runs the tests over every kind of transport on this machine that has the table, or over the
+ * named ones; returns the number of failures. */
 int run_over_all(int argc, char **argv, const struct CMUnitTest *tests, size_t count,
                  enum needs needs);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_memory_test.c - what transport.h promises of reading and writing another's
- * memory, and of waiting, over every transport.
+ * transport_memory_test.c - the guarantees of transport.h for reads and writes of another
+ * endpoint's memory, and for waiting, over every transport.
  */
 #include "base/patience.h"
 #include "testing/transport/transport_fixture.h"
@@ -19,13 +19,13 @@ struct exposed {
     uint64_t address, key;
 };
 
-/* Opens the two, too. */
+/* Also opens the two nodes. */
 static void expose(void **state, struct exposed *x, void *memory, size_t size)
 {
     fixture_init(state, 2);
     x->reader = link_to(0, 1);
     x->owner = link_to(1, 0);
-    if (fixture.kind->network != NULL) { /* they have first to meet */
+    if (fixture.kind->network != NULL) { /* they have to meet first */
         send_all(x->owner, 0, 1);
         poll_until(&fixture.nodes[0].arrived[0], 1);
     }
@@ -39,7 +39,7 @@ static int start(const struct exposed *x, void *here, uint64_t address, size_t s
                     : transport_read(x->reader, here, address, x->key, size, cookie);
 }
 
-/* Moves until it works; the disturbing transport fails some. */
+/* Repeats the move until it succeeds; the fault transport fails some. */
 static int move_whole(const struct exposed *x, void *here, uint64_t address, size_t size,
                       bool is_write)
 {
@@ -115,7 +115,7 @@ static void exposed_memory_can_be_read(void **state)
     fixture_fini();
 }
 
-/* Whatever allocation fails: it is exposed as asked for, or not at all. */
+/* Whichever allocation fails: the memory is exposed as requested, or not at all. */
 static void memory_that_is_short_exposes_nothing_halfway(void **state)
 {
     static unsigned char source[8192], target[8192];
@@ -144,7 +144,7 @@ static void memory_that_is_short_exposes_nothing_halfway(void **state)
     fixture_fini();
 }
 
-/* An address comes out of a packet: anything can stand there. */
+/* An address comes out of a packet, and may have any value. */
 static void reading_where_no_memory_is_fails(void **state)
 {
     static const uint64_t wrong[] = {0, 4096, UINT64_MAX - 4096, UINT64_C(1) << 63};
@@ -156,7 +156,7 @@ static void reading_where_no_memory_is_fails(void **state)
         assert_true(read_whole(&x, target, wrong[i], sizeof target) < 0);
         assert_true(write_whole(&x, target, wrong[i], sizeof target) < 0);
     }
-    if (fixture.kind->network == NULL) { /* there it may cost who asks the connection */
+    if (fixture.kind->network == NULL) { /* else it may end the connection */
         assert_int_equal(read_whole(&x, target, x.address, sizeof source), 0);
         assert_memory_equal(target, source, sizeof source);
     }
@@ -225,7 +225,7 @@ static void waiting_ends_when_there_is_space(void **state)
     fixture_fini();
 }
 
-/* Whoever was told to come again can wait, and is not left waiting. */
+/* A caller that got -EAGAIN can wait, and does not wait forever. */
 static void waiting_ends_after_every_again(void **state)
 {
     unsigned char source[64] = {1}, target[64];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_test.c - what transport.h promises of packets and links, over every transport.
+ * transport_test.c - the guarantees of transport.h for packets and links, over every transport.
  */
 #include "testing/transport/transport_fixture.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- order, sizes, space ---- */
 
-/* Until all that node i has sent is out of its hands. */
+/* Polls until all packets of node i have left it. */
 static void poll_until_flushed(unsigned i)
 {
     unsigned round = 0;
@@ -90,7 +90,7 @@ static void a_full_link_takes_nothing_and_recovers(void **state)
 
 struct composer {
     const unsigned char *payload;
-    size_t capacity, gives; /* what it is to be offered, and writes */
+    size_t capacity, gives; /* the space that it must be offered, and the bytes it writes */
     unsigned calls;
 };
 
@@ -100,12 +100,12 @@ static size_t compose(void *arg, void *to, size_t size)
 
     composer->calls++;
     assert_int_equal(size, composer->capacity);
-    memset(to, 0xab, size); /* it may write more than it gives */
+    memset(to, 0xab, size); /* it may write more than it reports */
     memcpy(to, composer->payload, composer->gives);
     return composer->gives;
 }
 
-/* A packet with space for as much payload as there can be, or for a few bytes. */
+/* Sends a packet with space for the maximum payload, or for a few bytes. */
 static int send_composed(struct link *link, uint32_t number, struct composer *composer)
 {
     alignas(8) static unsigned char bytes[MAX_PACKET];
@@ -124,8 +124,8 @@ static int send_composed(struct link *link, uint32_t number, struct composer *co
                              compose, composer);
 }
 
-/* Whatever a payload comes to, the packet has that size; and a packet of which nothing has come
- * was never there. */
+/* The packet has the size of its actual payload; and a packet with no payload at all is not
+ * sent. */
 static void a_packet_is_composed_where_it_leaves_from(void **state)
 {
     struct composer composer = {.capacity = 1};
@@ -191,7 +191,7 @@ static void a_flood_does_not_starve_others(void **state)
     link_to(2, 0);
     link_to(2, 1);
     send_all(quiet, 0, 1);
-    if (fixture.kind->network != NULL) /* the quiet one has first to find its way */
+    if (fixture.kind->network != NULL) /* the quiet one has to meet first */
         poll_until(&fixture.nodes[2].arrived[1], 1);
     for (unsigned round = 0; round < 1000 && fixture.nodes[2].arrived[1] == 0; round++) {
         number = send_until_full(flood, number);
@@ -306,8 +306,8 @@ static void malformed_addresses_are_refused(void **state)
     address.kind++;
     assert_int_equal(t->ops->connect(t, &address, &link), -EINVAL);
     assert_null(link);
-    /* one bit changed: refused now, or a link that leads nowhere; but for the core's word,
-     * which no transport looks at */
+    /* one bit changed: refused now, or a link that leads nowhere; except in the core's word,
+     * which no transport checks */
     for (unsigned bit = 8; bit < 8 * TRANSPORT_ADDRESS_SIZE; bit++) {
         int err;
 
@@ -315,7 +315,7 @@ static void malformed_addresses_are_refused(void **state)
             continue;
         if (fixture.kind->network != NULL &&
             bit / 8 >= offsetof(struct transport_address, network))
-            break; /* another machine's, perhaps */
+            break; /* the address of another machine, perhaps */
         address = fixture.nodes[1].address;
         ((uint8_t *)&address)[bit / 8] ^= (uint8_t)(1u << bit % 8);
         err = t->ops->connect(t, &address, &link);
@@ -342,7 +342,7 @@ static void count_warnings(void *arg, enum log_level level, const char *text)
     warnings += level <= LOG_LEVEL_WARN;
 }
 
-/* Only in another process does a segment have to be opened: the pid of ours. */
+/* A segment has to be opened only for another process: the test changes the pid. */
 static void a_lack_of_descriptors_is_told_once_and_tried_again(void **state)
 {
     struct link *link;
@@ -374,7 +374,8 @@ static uint32_t rank_at(struct link *link)
     return link->transport->ops->who(link).rank;
 }
 
-/* For the log: also of who has ended, and of who has only been sent to or only been heard of. */
+/* For the log: also for a peer that has ended, or that was only sent to or only received
+ * from. */
 static void a_peer_says_its_rank(void **state)
 {
     struct link *there, *back;
@@ -457,8 +458,7 @@ static void sending_to_one_that_closed_fails(void **state)
 
 /* ---- splitting ---- */
 
-/* Nothing comes while it is split; a transport that cannot be split goes on receiving. */
-/* look() until it is not "not now". */
+/* Loads the words; repeats while the transport returns -EAGAIN. */
 static int look_at(struct link *link, uint64_t index, uint64_t *words, size_t count)
 {
     int err = -EAGAIN;
@@ -583,10 +583,10 @@ static void no_allocation_is_needed_for_good(void **state)
             break;
         assert_true(live >= fixture.mem_before);
     }
-    assert_true(failed >= 2); /* two endpoints are allocated */
+    assert_true(failed >= 2); /* two endpoints were allocated */
 }
 
-/* Who is not connected for want of memory is unknown as before, when it sends. */
+/* A peer that could not be connected for lack of memory is still unknown when it sends. */
 static void a_connect_without_memory_changes_nothing(void **state)
 {
     struct link *link;
@@ -615,7 +615,7 @@ static void no_system_call_is_needed_for_good(void **state)
     const struct kind *kind = *state;
 
     if (kind->network != NULL)
-        skip(); /* whom nobody answers, a network does not give up */
+        skip(); /* a network does not give up a peer that nobody answers for */
     for (unsigned i = 0; i < ARRAY_COUNT(errors); i++)
         for (uint64_t n = 1; n <= 60; n++) {
             int err;

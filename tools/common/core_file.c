@@ -2,7 +2,7 @@
 /*
  * core_file.c - see core_file.h.
  *
- * A core file comes from anywhere: each number of it is looked at before something is read by it.
+ * A core file is not trusted: each number in it is checked before it is used to read anything.
  */
 #include "core_file.h"
 
@@ -31,8 +31,8 @@
 #define SEGMENTS_MAX (1u << 20)
 #define NOTES_MAX    (UINT64_C(64) << 20)
 #define SYMBOLS_MAX  (UINT64_C(1) << 22)
-#define TABLES_MAX   4    /* of symbols, in a file: there are two */
-#define HEAD         4096 /* of a mapped file, by which it is recognised */
+#define TABLES_MAX   4    /* symbol tables in a file: there are two */
+#define HEAD         4096 /* bytes of a mapped file that identify it */
 
 static bool read_file(int fd, void *to, uint64_t size, uint64_t at)
 {
@@ -59,7 +59,7 @@ static const struct core_segment *segment_of(const struct core_file *core, uint6
     return &core->segments[low - 1];
 }
 
-/* Reads what of [at, at + size) the core file has without a gap; how much that is. */
+/* Reads from [at, at + size) as much as the core file has without a gap; returns that size. */
 static size_t read_segment(const struct core_file *core, uint64_t at, void *to, size_t size)
 {
     const struct core_segment *segment = segment_of(core, at);
@@ -81,7 +81,7 @@ static const struct core_mapping *mapping_of(const struct core_file *core, uint6
     return NULL;
 }
 
-/* Has this file the beginning that the process has seen? */
+/* Does this file still begin with the bytes that the process mapped? */
 static bool is_the_same(const struct core_file *core, const char *path, int fd)
 {
     unsigned char was[HEAD], is[HEAD];
@@ -93,7 +93,7 @@ static bool is_the_same(const struct core_file *core, const char *path, int fd)
     return false;
 }
 
-/* A core file may name anything. */
+/* A core file may name any file. */
 static const struct foreign any_file = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
 
 /* A descriptor of the file, or -1. */
@@ -185,7 +185,7 @@ static int check_head(const Elf64_Ehdr *head, char why[CORE_WHY])
     return 0;
 }
 
-/* How many program headers; 0: it cannot be told. */
+/* The number of program headers; 0 if it cannot be determined. */
 static uint32_t header_count(const struct core_file *core, const Elf64_Ehdr *head)
 {
     Elf64_Shdr first;
@@ -220,7 +220,8 @@ static int cut_short(char why[CORE_WHY], uint64_t is, uint64_t must)
 
 /* ---- notes: the mapped files, the process ---- */
 
-/* Takes the note apart: count and page size, then start, end and page for each, then their names. */
+/* Parses the note: count and page size, then start, end and page of each mapping, then their
+ * names. */
 static int take_mappings(struct core_file *core, char *note, size_t size)
 {
     uint64_t count, page, place[3];
@@ -248,7 +249,7 @@ static int take_mappings(struct core_file *core, char *note, size_t size)
     return 0;
 }
 
-/* Which process it was.  A blank in an argument is not told from one between two. */
+/* Reads which process it was.  A blank inside an argument looks like one between two. */
 static void take_process(struct core_file *core, const char *note)
 {
     struct elf_prpsinfo info;
@@ -400,7 +401,7 @@ uint64_t core_page(const struct core_file *core, uint32_t *at)
     return address;
 }
 
-/* What one symbol of the table is worth, if it has this name. */
+/* The value of a symbol of this name in the table. */
 static uint64_t find_in_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr *names,
                               const char *name)
 {
@@ -427,7 +428,8 @@ static uint64_t find_in_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr 
     return value;
 }
 
-/* The value of the symbol in an ELF file, and the address for which the file's beginning was linked. */
+/* The value of the symbol in an ELF file, and the address for which the file's beginning was
+ * linked. */
 static uint64_t find_in_file(int fd, const char *name, uint64_t *linked_at)
 {
     Elf64_Ehdr head;

@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "base/text.h"
 
-/* Characters that mean something in each format. */
+/* Characters with a meaning in each format. */
 static const char *const special[] = {[ESCAPE_HTML] = "<>&\"'",
                                       [ESCAPE_JSON] = "\"\\",
                                       [ESCAPE_SCRIPT] = "\"\\<>&",
@@ -22,7 +22,7 @@ static void put_special(FILE *out, enum escape_format format, unsigned character
         fprintf(out, "&#%u;", character);
         break;
     case ESCAPE_MERMAID:
-        fprintf(out, "#%u;", character); /* so an entity of mermaid begins */
+        fprintf(out, "#%u;", character); /* the form of a mermaid entity */
         break;
     case ESCAPE_JSON:
     case ESCAPE_SCRIPT:

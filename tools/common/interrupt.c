@@ -2,7 +2,7 @@
 /*
  * interrupt.c - see interrupt.h.
  *
- * The signals are blocked but for the time in ppoll(), so none is lost between a look at `came` and the wait.  One that is ignored stays
+ * The signals are blocked except during ppoll(), so none is lost between a check of `came` and the wait.  An ignored signal stays
  * ignored: nohup.
  */
 #include "interrupt.h"
@@ -54,6 +54,6 @@ void interrupt_forget(const struct interrupt *held)
 void interrupt_release(const struct interrupt *held)
 {
     if (came != 0)
-        raise(came); /* it waits until the mask is as it was */
+        raise(came); /* delivered when the mask is restored */
     interrupt_forget(held);
 }

@@ -16,7 +16,7 @@
 #define DEPTH_MAX 8
 
 static unsigned depth;
-static bool has_more[DEPTH_MAX]; /* something stands before, at this depth */
+static bool has_more[DEPTH_MAX]; /* a member precedes, at this depth */
 
 static void begin_value(const char *name)
 {
@@ -69,7 +69,7 @@ void json_null(const char *name)
     fputs("null", stdout);
 }
 
-/* As JSON writes numbers: no sign +, no hexadecimal, no inf. */
+/* True if text is a JSON number: no sign +, no hexadecimal, no inf. */
 static bool is_number(const char *text)
 {
     char *end;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * json.h - JSON to standard output: who prints says what begins and ends, commas come by themselves.
+ * json.h - JSON to standard output: the caller begins and ends objects and arrays, commas are added.
  */
 #ifndef TOOLS_JSON_H
 #define TOOLS_JSON_H
 
 #include <stdint.h>
 
-/* name is NULL in an array, and for what is outermost. */
+/* name is NULL in an array, and for the outermost value. */
 void json_begin(const char *name, char bracket); /* '{' or '[' */
 void json_end(char bracket); /* '}' or ']'; the outermost one ends the line */
 void json_text(const char *name, const char *text);

@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "base/text.h"
 
-#define DEPTH_MAX 32 /* of what is skipped */
+#define DEPTH_MAX 32 /* of skipped values */
 
 struct json_reader json_reader_of(const char *text, size_t size)
 {
@@ -23,7 +23,7 @@ void json_wrong(struct json_reader *r, const char *wrong)
     r->at = r->end;
 }
 
-/* The next character that is no space; 0 at the end. */
+/* The next character that is not a space; 0 at the end. */
 static char peek(struct json_reader *r)
 {
     while (r->at < r->end &&
@@ -40,7 +40,7 @@ static bool take(struct json_reader *r, char wanted)
     return true;
 }
 
-/* true, false, null. */
+/* Reads true, false or null. */
 static bool take_word(struct json_reader *r, const char *word)
 {
     size_t size = strlen(word);
@@ -123,7 +123,7 @@ bool json_is_null(struct json_reader *r)
     return take_word(r, "null");
 }
 
-/* The character behind a backslash; what would not be printed is '?'. */
+/* Reads the character after a backslash; an unprintable one becomes '?'. */
 static char unescape(struct json_reader *r)
 {
     char c = *r->at++;
@@ -143,7 +143,7 @@ static char unescape(struct json_reader *r)
     return '?';
 }
 
-/* As json_get_text(); text may be NULL: it is skipped. */
+/* As json_get_text(); text may be NULL: the string is skipped. */
 static void get_text(struct json_reader *r, char *text, size_t size)
 {
     size_t used = 0;
@@ -186,7 +186,7 @@ static void skip_number(struct json_reader *r)
         json_wrong(r, "a value is missing");
 }
 
-/* Of an array or an object the brackets are counted. */
+/* In an array or an object, counts the brackets. */
 void json_skip(struct json_reader *r)
 {
     unsigned depth = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * json_read.h - JSON of another process, read piece by piece, without a copy of the whole.
+ * json_read.h - reads JSON of another process piece by piece, without a copy of the whole.
  *
- * The reader says what it expects.  The first thing that is not as expected is kept as `wrong`; from then on every call
- * gives nothing, and loops end, so it is looked at once, when all has been read.
+ * The caller states what it expects.  The first mismatch is kept as `wrong`; from then on every call
+ * returns nothing, and loops end.  So the caller checks it once, after it has read everything.
  *
  *   struct json_reader r = json_reader_of(text, size);
  *
@@ -30,35 +30,35 @@
 struct json_reader {
     const char *at, *end;
     const char *wrong; /* or NULL */
-    bool is_first;     /* of an object or array that was opened just now */
+    bool is_first;     /* the object or array was opened just now */
 };
 
 struct json_reader json_reader_of(const char *text, size_t size);
 
-/* Keeps it, if nothing was wrong before. */
+/* Records an error, if there is none yet. */
 void json_wrong(struct json_reader *r, const char *wrong);
 
 void json_open(struct json_reader *r, char bracket); /* '{' or '[' */
 
-/* Is there another one in this array, or object?  Else it is closed. */
+/* Is there another element in this array, or object?  If not, it is closed. */
 bool json_more(struct json_reader *r, char bracket); /* ']' or '}' */
 
-/* The next key of this object, without which it is closed. */
+/* Reads the next key of this object.  False: there is none, and the object is closed. */
 bool json_key(struct json_reader *r, char *key, size_t size);
 
 uint64_t json_get_number(struct json_reader *r, uint64_t most);
 bool json_get_bool(struct json_reader *r);
 
-/* True: it was null. */
+/* True if the value was null, which is then read. */
 bool json_is_null(struct json_reader *r);
 
-/* At most size - 1 characters; what is not to be printed is replaced. */
+/* Reads at most size - 1 characters; unprintable ones are replaced. */
 void json_get_text(struct json_reader *r, char *text, size_t size);
 
-/* Whatever comes. */
+/* Skips a value of any type. */
 void json_skip(struct json_reader *r);
 
-/* Nothing may follow. */
+/* Checks that nothing follows. */
 void json_finish(struct json_reader *r);
 
 #endif

@@ -2,12 +2,12 @@
 /*
  * process.c - descendants are found in /proc by their parents' ids.
  *
- * One pass reads {process, parent} of everything that runs, marks what is reached
- * from this process, and kills it.  A process can fork between the pass and its
- * death, but its children then belong to this process and are met by the next pass.
- * A pass that finds nothing may have read a child before its parent died and looked
- * for the parent after that; the next pass sees this process as the parent.  So the
- * last two passes find nothing.
+ * One pass reads {process, parent} of everything that runs, marks all descendants of
+ * this process, and kills them.  A process can fork between the pass and its death, but
+ * its children then belong to this process, and the next pass finds them.  A pass that
+ * finds nothing may have read a child before its parent died, and the parent after
+ * that; the next pass sees this process as the parent.  So the last two passes find
+ * nothing.
  */
 #include "process.h"
 
@@ -45,7 +45,8 @@ void process_adopt_orphans(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* The fields behind the name, which may contain anything: after the last ')'. */
+/* Reads the fields after the name: after the last ')', because the name may contain
+ * anything. */
 static bool read_process(const char *pid, struct process *process)
 {
     char path[64], text[1024];
@@ -147,7 +148,7 @@ static bool is_ours(const struct table *table, const struct process *process)
     return false;
 }
 
-/* Marks until nothing is added: a child may stand before its parent. */
+/* Repeats until nothing is added: a child may precede its parent. */
 static void table_mark(struct table *table, uint64_t since)
 {
     bool changed;
@@ -163,7 +164,7 @@ static void table_mark(struct table *table, uint64_t since)
     } while (changed);
 }
 
-/* Kills what is marked; returns how many of them were not dead yet. */
+/* Kills the marked processes; returns how many of them were still alive. */
 static size_t table_kill(const struct table *table)
 {
     size_t alive = 0;
@@ -179,7 +180,7 @@ static size_t table_kill(const struct table *table)
     return alive;
 }
 
-/* False if there is no child left, and so no descendant. */
+/* False if no child is left, and so no descendant. */
 static bool reap_children(void)
 {
     pid_t pid;

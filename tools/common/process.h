@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * process.h - ending processes together with all that descends from them.
+ * process.h - ends processes together with all their descendants.
  */
 #ifndef TOOLS_PROCESS_H
 #define TOOLS_PROCESS_H
@@ -9,26 +9,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* From now on descendants whose parents die become children of this process, so that
- * none can get out of sight. */
+/* From now on descendants whose parents die become children of this process, so that none can
+ * escape. */
 void process_adopt_orphans(void);
 
-/* No longer.  Those that are children already and have ended are reaped: nobody may wait for a child. */
+/* Undoes process_adopt_orphans(), and reaps children that have ended: nobody else may wait for
+ * them. */
 void process_leave_orphans(void);
 
-/* When the process was started, in the kernel's ticks; 0 if that is not known. */
+/* The start time of the process, in the kernel's ticks; 0 if it is unknown. */
 uint64_t process_started(pid_t pid);
 
-/* How long ago the process was started, in ns; 0 if that is not known. */
+/* The age of the process, in ns; 0 if it is unknown. */
 uint64_t process_age(pid_t pid);
 
-/* The process that has started it, or that has taken it over; 0 if that is not known. */
+/* The parent of the process, or the process that has adopted it; 0 if it is unknown. */
 pid_t process_parent(pid_t pid);
 
-/* Kills every descendant of this process that was started at `since` or later, and
- * theirs, until none is left; reaps those that are children.  Needs
- * process_adopt_orphans() before they were started.  False: some are still there after
- * 10 seconds (in an uninterruptible call), or /proc cannot be read. */
+/* Kills every descendant of this process that was started at `since` or later, and their
+ * descendants, until none is left; reaps the children.  process_adopt_orphans() must have been
+ * called before they were started.  False: some still exist after 10 seconds (in an
+ * uninterruptible call), or /proc cannot be read. */
 bool process_end_descendants(uint64_t since);
 
 #endif

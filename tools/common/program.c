@@ -2,8 +2,8 @@
 /*
  * program.c - see program.h.
  *
- * The file is searched for the names as bytes.  A program that only speaks of a library, as this one
- * does, has its name without a version.
+ * The bytes of the file are searched for the names.  A program that only mentions a library, as this
+ * one does, has its name without a version.
  */
 #include "program.h"
 
@@ -14,12 +14,12 @@
 #include "base/base.h"
 
 #define PIECE   65536
-#define OVERLAP 32                 /* a name may lie across two pieces */
-#define MOST    ((size_t)64 << 20) /* of a file: who names an MPI names it before */
+#define OVERLAP 32                 /* a name may span two pieces */
+#define MOST    ((size_t)64 << 20) /* of a file: the name of its MPI comes earlier */
 
 enum { MPI, MPICH, NAMES };
 
-/* What a file names, and in which version. */
+/* The names that a file contains, and their versions. */
 struct named {
     bool is_there[NAMES];
     int version[NAMES];
@@ -38,7 +38,7 @@ static void look(const char *bytes, size_t size, struct named *named)
 
             for (at += length; at < end && *at >= '0' && *at <= '9' && digits < 4; digits++)
                 version = 10 * version + (*at++ - '0');
-            if (digits > 0 && at < end) { /* the rest of a cut one is in the next piece, too */
+            if (digits > 0 && at < end) { /* a cut name is complete in the next piece */
                 named->is_there[i] = true;
                 named->version[i] = version;
             }

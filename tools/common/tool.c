@@ -51,8 +51,8 @@ int tool_usage_error(const struct tool *tool, const char *format, ...)
     return TOOL_USAGE;
 }
 
-/* The option that getopt_long() has just refused, of this argument.  Some long options have letters for getopt_long() that nobody
- * may write. */
+/* The option in this argument that getopt_long() has just refused.  Some long options have
+ * internal letters for getopt_long(), which users cannot write. */
 static const char *refused_option(const char *argument)
 {
     static char letter[3] = "-?";
@@ -68,7 +68,8 @@ static const char *option_at(const void *list, size_t i)
     return ((const struct option *)list)[i].name;
 }
 
-/* Why an option of the form --name or --name=value is refused.  length: of --name. */
+/* The reason why an option of the form --name or --name=value is refused.  length: of
+ * --name. */
 static const char *refusal(const char *argument, size_t length, const struct option *options)
 {
     unsigned count = 0;
@@ -87,7 +88,7 @@ static const char *refusal(const char *argument, size_t length, const struct opt
                         : "ambiguous option";
 }
 
-/* "--frob" where there is --from. */
+/* Refuses an option, and suggests a similar one: "--frob" where there is --from. */
 static int refuse_option(const struct tool *tool, const char *argument,
                          const struct option *options)
 {
@@ -108,7 +109,7 @@ static int refuse_option(const struct tool *tool, const char *argument,
 int tool_option(const struct tool *tool, int argc, char **argv, const char *letters,
                 const struct option *options, int *status)
 {
-    const char *argument = optind < argc ? argv[optind] : ""; /* of the option that is next */
+    const char *argument = optind < argc ? argv[optind] : ""; /* with the next option */
     int c;
 
     opterr = 0;
@@ -151,7 +152,7 @@ const char *tool_nearest(const char *word, const char *(*at)(const void *list, s
 
         if (known_length > NEAREST_LENGTH_MAX)
             continue;
-        /* a beginning is as good as a letter that is wrong */
+        /* a beginning counts as one wrong letter */
         distance = strncmp(word, known, min_size(length, known_length)) == 0
                        ? 1
                        : edit_distance(word, length, known, known_length);
@@ -172,7 +173,7 @@ int tool_flush(const char *name)
     return TOOL_FAILED;
 }
 
-/* Decimal digits; *end is what follows them.  False if there are none, or too many. */
+/* Reads decimal digits; *end is the text after them.  False if there are none, or too many. */
 static bool parse_digits(const char *text, uint64_t *number, const char **end)
 {
     uint64_t sum = 0;
@@ -242,7 +243,7 @@ refuse:
                             option, text);
 }
 
-/* 0, or why path cannot be executed, as errno. */
+/* 0, or the errno why path cannot be executed. */
 static int executable_error(const char *path)
 {
     struct stat status;
@@ -254,7 +255,7 @@ static int executable_error(const char *path)
     return access(path, X_OK) < 0 ? errno : 0;
 }
 
-/* The best answer of all directories in PATH, 0 or errno. */
+/* The best result over all directories in PATH: 0 or errno. */
 static int search_path(const char *program)
 {
     const char *path = environ_get("PATH");
@@ -293,7 +294,7 @@ void tool_leave_host(bool replaces)
     struct host host;
 
     if (host_read(&host) != 0)
-        return; /* it is in the log why */
+        return; /* the log has the reason */
     host_text(&host, text);
     (void)setenv(HOST_LAUNCHER, text, replaces);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doctor.c - `mbx doctor`: which ranks wait for what cannot come, and why.
+ * doctor.c - `mbx doctor`: the ranks that wait for messages that cannot come, and the reason.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -67,12 +67,13 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
 
 #define DEADLOCKED 3 /* exit status */
 
-/* How long a rank has time to answer: two looks at one that computes, and the time between them, are to be less than 2 s. */
+/* The time that a rank has to answer: two inspections of a computing rank, and the time between
+ * them, must take less than 2 s. */
 #define WAIT_NS (700 * CLOCK_MS)
 
 /* ---- the command ---- */
 
-/* All ranks that were seen, whose jobs may have been put together in another way. */
+/* All ranks of the first inspection: it may have joined jobs in another way than the second. */
 static struct inspect_job all_ranks(const struct observed *observed)
 {
     struct inspect_job all = {.count = 0, .size = INSPECT_NOBODY};
@@ -103,14 +104,15 @@ static int say_all(const struct observed *before, const struct observed *now)
     return status;
 }
 
-/* Where it looks: at this host, or at several. */
+/* The target of an inspection: this host, or several. */
 struct sight {
     struct observe_options *wanted;
-    struct hosts *hosts;       /* of none: this one */
-    struct observer *observer; /* of this one, for many looks; NULL: each finds its endpoints */
+    struct hosts *hosts;       /* if empty: this host */
+    struct observer *observer; /* of this host, for many inspections; NULL: each inspection
+                                * finds the endpoints */
 };
 
-/* is_last: after it something is said. */
+/* is_last: its result is reported. */
 static int look(const struct sight *sight, bool is_last, struct observed *out)
 {
     if (sight->hosts->count != 0)
@@ -137,7 +139,7 @@ static void say_no_job(const struct tool *tool, const struct sight *sight)
         sight->hosts->count != 0 ? "" : observe_hint(sight->wanted));
 }
 
-/* MPI programs that do not run over Matchbox. */
+/* Reports MPI programs that do not run over Matchbox. */
 static uint32_t say_strangers(const struct sight *sight, const struct observed *now)
 {
     uint32_t lines = 0;
@@ -196,7 +198,7 @@ static int diagnose(const struct tool *tool, const struct sight *sight, uint64_t
     return status;
 }
 
-/* Is nobody left in any job? */
+/* True if no rank is left in any job. */
 static bool are_over(const struct observed *observed)
 {
     for (uint32_t i = 0; i < observed->count; i++)
@@ -222,7 +224,8 @@ static uint32_t count_dead(const struct observed *before, const struct observed 
     return dead;
 }
 
-/* Is there a rank that has answered and has an operation, or a message that waits?  Else nothing was judged. */
+/* Has a rank answered that has an operation or an unexpected message?  If not, nothing was
+ * judged. */
 static bool is_something_seen(const struct observed *observed)
 {
     for (uint32_t i = 0; i < observed->count; i++)
@@ -246,7 +249,8 @@ static void say_rounds(uint64_t done, uint64_t seen, bool is_dead)
                seen);
 }
 
-/* Many rounds by one process: the endpoints of this host are found once, and asked again and again. */
+/* Many rounds in one process: the endpoints of this host are found once, and queried
+ * repeatedly. */
 static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t between_ns,
                           uint64_t rounds)
 {

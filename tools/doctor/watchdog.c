@@ -2,14 +2,14 @@
 /*
  * watchdog.c - one report for each job and hang.
  *
- *   another one is there ──────────────────────────────────────────> tells the rank; ends
+ *   another watchdog exists ───────────────────────────────────────> reports it to the rank; ends
  *   looks twice ──┬── a deadlock ──> the report (and abort) ──┬──> ends when its ranks have moved or are gone
  *                 │                                           └── at ten times MBX_HANG a second report
- *                 └── none ──> looks again ──┬── at ten times MBX_HANG, once: who waits for whom
+ *                 └── none ──> looks again ──┬── at ten times MBX_HANG, once: which rank waits for which
  *                                            └── the rank has moved, or is gone ──> ends
  *
- * Which one is there is settled by an abstract socket of the name of the job, that the kernel gives to
- * one process (of a network namespace), and takes back from who is killed.  Nothing is left behind.
+ * An abstract socket with the name of the job shows whether another one exists.  The kernel gives it to one
+ * process (of a network namespace), and frees it when that process is killed.  Nothing is left over.
  */
 #include "watchdog.h"
 
@@ -35,8 +35,8 @@
 #include "tools/common/tool.h"
 #include "tools/observe/diagnose.h"
 
-#define AGAIN      10            /* times MBX_HANG: the second report */
-#define EACH_LEAST (CLOCK_S / 2) /* between two looks */
+#define AGAIN      10            /* times MBX_HANG: second report */
+#define EACH_LEAST (CLOCK_S / 2) /* between two inspections */
 #define EACH_MOST  (10 * CLOCK_S)
 
 struct hang {
@@ -45,23 +45,23 @@ struct hang {
     uint64_t between_ns, begin_ns;
     int pidfd;
     bool has_reported, has_repeated;
-    uint64_t first;   /* the pulse of the first rank that is watched, when it was */
+    uint64_t first;   /* the pulse of the watched rank when its watch began */
     uint32_t watched; /* its pid: of a deadlocked rank, once there is a report */
 };
 
 static void tell(uint64_t what)
 {
     if (write(INSPECT_HANG_FD, &what, sizeof what) != sizeof what)
-        return; /* it is gone */
+        return; /* the rank is gone */
 }
 
-/* Is this the only one of the job?  It is until it ends. */
+/* Is this the only watchdog of the job?  If so, it stays the only one until it ends. */
 static bool is_alone(uint64_t job)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int used = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
                         "matchbox-hang-%" PRIx64 "-%u", job, (unsigned)getuid());
-    /* nobody can connect to it, as it does not listen, and so it takes nothing from anybody */
+    /* the socket does not listen, so nobody can connect and send anything */
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     return fd < 0 ||
@@ -71,7 +71,7 @@ static bool is_alone(uint64_t job)
 
 /* ---- looks ---- */
 
-/* Waits; false: the rank is gone. */
+/* Sleeps; false: the rank is gone. */
 static bool rest(const struct hang *hang, uint64_t ns)
 {
     struct pollfd one = {.fd = hang->pidfd, .events = POLLIN};
@@ -94,7 +94,7 @@ static uint64_t pulse_of(const struct inspect_rank *rank)
     return pulse->arrived + pulse->sent + pulse->received + pulse->cancelled;
 }
 
-/* Who is watched from now on: the hang is over when that rank has moved. */
+/* Watches this rank from now on: the hang is over when it has moved. */
 static void watch(struct hang *hang, const struct inspect_rank *rank)
 {
     hang->watched = rank->head.pid;
@@ -103,8 +103,8 @@ static void watch(struct hang *hang, const struct inspect_rank *rank)
 
 /* ---- reports ---- */
 
-/* The file for the reports of a job, which they are added to.  In a folder that others write into there may be something of
- * theirs under its name, as a link to a file of ours.  NULL and errno. */
+/* Opens the file for the reports of a job, to append.  In a folder that others can write to,
+ * this name may be a link of theirs to a file of ours.  NULL and errno. */
 static FILE *report_file(const char *name)
 {
     const struct foreign wanted = {.kind = FOREIGN_SINGLE, .user = geteuid()};
@@ -133,7 +133,7 @@ static const char *why_no_file(int err)
                : strerror(err);
 }
 
-/* To standard error, in one piece; and into a file. */
+/* Writes a report to standard error, in one piece; and into a file. */
 static void report(const struct inspect_job *before, const struct inspect_job *now,
                    const enum inspect_node *nodes, const char *about, bool to_file)
 {
@@ -210,7 +210,7 @@ static void on_none(struct hang *hang, const struct inspect_job *before,
 
 /* ---- the story ---- */
 
-/* False: there is nothing more to look at. */
+/* False: the watch is over. */
 static bool look(struct hang *hang)
 {
     static const struct inspect_job none;
@@ -256,7 +256,7 @@ int watchdog_run(const struct watchdog *watchdog, const struct observe_options *
     sigset_t none;
 
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL); /* it was started with all of them blocked */
+    sigprocmask(SIG_SETMASK, &none, NULL); /* they were blocked by the rank */
     signal(SIGPIPE, SIG_IGN);
     each_ns = each_ns < EACH_LEAST ? EACH_LEAST : each_ns > EACH_MOST ? EACH_MOST : each_ns;
     hang.pidfd = sys_pidfd_open(watchdog->pid);

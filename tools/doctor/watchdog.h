@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watchdog.h - `mbx doctor` as a rank has started it that has waited for MBX_HANG (src/lib/hang.c).
+ * watchdog.h - `mbx doctor` as started by a rank that has waited for MBX_HANG (src/lib/hang.c).
  */
 #ifndef TOOLS_WATCHDOG_H
 #define TOOLS_WATCHDOG_H
@@ -12,12 +12,12 @@
 #include "tools/observe/observe.h"
 
 struct watchdog {
-    pid_t pid;        /* of that rank; 0: there is none */
+    pid_t pid;        /* of that rank; 0: no watchdog */
     uint64_t hang_ns; /* MBX_HANG */
     bool aborts;      /* MBX_HANG_THEN=abort */
 };
 
-/* An exit status. */
+/* Returns an exit status. */
 int watchdog_run(const struct watchdog *watchdog, const struct observe_options *wanted,
                  uint64_t between_ns);
 

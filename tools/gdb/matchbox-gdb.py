@@ -13,11 +13,11 @@ import struct
 
 import gdb
 
-HERE = os.path.dirname(os.path.realpath(__file__))  # which gdb says only while it reads this file
+HERE = os.path.dirname(os.path.realpath(__file__))  # gdb reports it only while it reads this file
 LIBRARY = "libmatchbox-msgq.so"
 PAGE_NAME = "/memfd:matchbox-inspect"
 PAGE_MAGIC = b"MBXSEE1\0"
-HEAD_ROOT = 48  # src/inspect/page.h: where the head of a page says where the layout lies
+HEAD_ROOT = 48  # src/inspect/page.h: the head of a page has the address of the layout here
 
 OK, NO_INFORMATION = 0, 1
 CLASSES = ((1, "from"), (2, "from"), (0, "to"))  # receives, unexpected messages, sends
@@ -76,7 +76,7 @@ class Debugger:
         self.infos = {"image": None, "process": None}
         self.root = 0
         types = [dict(structure._fields_) for structure in (Basic, Image, Process)]
-        # kept: the library has their addresses
+        # keep references: the library has their addresses
         self.basic = Basic(
             types[0]["f0"](libc.malloc), types[0]["f1"](libc.free), types[0]["f2"](lambda text: None), types[0]["f3"](lambda code: None),
             types[0]["f4"](lambda image, info: self.put("image", info)), types[0]["f5"](lambda image: self.infos["image"]),

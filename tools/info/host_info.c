@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host_info.c - what of this host decides how messages travel: tried where it can be tried, else read
+ * host_info.c - properties of this host that decide how messages travel: tried where possible, otherwise read
  * below /proc and /sys.
  */
 #include <dirent.h>
@@ -51,7 +51,7 @@ static bool read_line(const char *path, char *line, size_t size)
 
 static volatile uint64_t mark = 4711;
 
-/* Reads our memory from a child, which is no descendant's parent: as one rank that of another.  0, or
+/* Reads our memory from a child, which is not its ancestor, as one rank reads another.  0, or
  * errno. */
 static int attach_error(void)
 {
@@ -78,7 +78,8 @@ static void add_attach(struct facts *f)
     char scope[16] = "", text[160];
     bool has_scope = read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope);
     int error = attach_error();
-    /* the library lets others attach to its processes (PR_SET_PTRACER), so 1 is no hindrance */
+    /* the library permits attaching to its processes (PR_SET_PTRACER), so 1 does not prevent
+     * it */
     bool is_yama = error == EPERM && strcmp(scope, "1") == 0;
 
     snprintf(text, sizeof text, "%s%s%s",

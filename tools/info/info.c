@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * info.c - `mbx info`: what this library is and how it is set.
+ * info.c - `mbx info`: properties of this library, and its parameters.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -72,7 +72,7 @@ static int print_devices(const struct tool *tool)
     return TOOL_DONE;
 }
 
-/* "64K", or the bytes where that would lose something. */
+/* "64K", or the number of bytes if it is not a multiple. */
 static const char *size_text(size_t size, char *text, size_t capacity)
 {
     static const char units[] = " KMGT";
@@ -120,7 +120,7 @@ static void print_found(const struct mbx_network *network)
     print_what("threading", network->threading, "thread level of the provider (FI_THREAD_...)");
 }
 
-/* Many machines have none: that is no failure.  A wrong parameter is. */
+/* Many machines have no network: that is not an error.  A wrong parameter is. */
 static int print_network(const struct tool *tool)
 {
     struct mbx_network network;
@@ -216,7 +216,7 @@ static void print_param(const struct mbx_param *param)
            param->is_set ? "environment" : "default");
 }
 
-/* Takes all variables MBX_... out of the environment. */
+/* Removes all MBX_... variables from the environment. */
 static void clear_params(void)
 {
     for (char **variable = environ; *variable != NULL;) {
@@ -229,11 +229,11 @@ static void clear_params(void)
         }
         snprintf(name, sizeof name, "%.*s", (int)length, *variable);
         unsetenv(name);
-        variable = environ; /* they have moved */
+        variable = environ; /* unsetenv() has moved them */
     }
 }
 
-/* level: of the last ones that are printed (mbx_param.level). */
+/* Prints parameters up to this level (mbx_param.level). */
 static int print_params_to(const struct tool *tool, uint32_t level)
 {
     struct mbx_param param;
@@ -255,7 +255,7 @@ static int print_params_to(const struct tool *tool, uint32_t level)
     return TOOL_DONE;
 }
 
-/* What the environment has set; on one screen. */
+/* Prints the parameters that the environment has set; fits on one screen. */
 static int print_set_params(const struct tool *tool)
 {
     struct mbx_param param;
@@ -306,8 +306,8 @@ static int print_host(const struct tool *tool)
     return TOOL_DONE;
 }
 
-/* The parts in the order in which they are printed.  The screen without options has those of
- * `screen`, and --all those of `all`, which are also those of --json. */
+/* The parts in the order of printing.  The screen without options has the parts with `screen`,
+ * and --all and --json the parts with `all`. */
 static const struct part {
     int option;
     enum info_part json;
@@ -328,7 +328,7 @@ static const bool screen[ARRAY_COUNT(parts)] = {true,  true,  true,  true,  true
 static const bool all[ARRAY_COUNT(parts)] = {true, true, true,  true, true,
                                              true, true, false, true, false};
 
-/* What may be set is wanted most when something is set wrongly. The log has said what is wrong,
+/* Users most need the list of parameters when one is set wrongly.  The log has reported it,
  * once and not for each part. */
 static int leave_out_wrong_params(const struct tool *tool)
 {

@@ -7,17 +7,17 @@
 
 #include "tools/common/tool.h"
 
-/* One thing that this host allows, or does not. */
+/* One property of this host. */
 struct host_fact {
     char name[24], value[96], about[160];
 };
 
 #define HOST_FACTS_MAX 16
 
-/* What decides how messages can travel here; how many facts there are. */
+/* Fills in the facts that decide how messages can travel here; returns their number. */
 size_t host_facts(struct host_fact facts[HOST_FACTS_MAX]);
 
-/* What --json prints of each part: the members of an object. */
+/* The parts in the output of --json: members of one object. */
 enum info_part {
     INFO_TRANSPORTS,
     INFO_NETWORK,
@@ -30,7 +30,8 @@ enum info_part {
     INFO_PARTS
 };
 
-/* The parts that are wanted, as one JSON object.  TOOL_DONE, or TOOL_FAILED after saying why. */
+/* Prints the wanted parts as one JSON object.  TOOL_DONE, or TOOL_FAILED after an error
+ * message. */
 int info_json(const struct tool *tool, const bool wanted[INFO_PARTS]);
 
 #endif

@@ -23,7 +23,7 @@ static void json_transports(void)
     json_end(']');
 }
 
-/* No limit is null. */
+/* A missing limit becomes null. */
 static void json_limit(const char *name, uint64_t value)
 {
     if (value == UINT64_MAX)
@@ -148,7 +148,7 @@ static void json_host(void)
     json_end(']');
 }
 
-/* What can fail is asked before the first bracket. */
+/* Everything that can fail comes before the first bracket. */
 int info_json(const struct tool *tool, const bool wanted[INFO_PARTS])
 {
     struct mbx_ep *ep = NULL;

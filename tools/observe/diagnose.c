@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * diagnose.c - see diagnose.h.  Whatever is said of a rank is of the second look.
+ * diagnose.c - see diagnose.h.  All statements about a rank are from the second inspection.
  */
 #include "diagnose.h"
 
@@ -16,7 +16,7 @@
 #include "inspect/text.h"
 #include "words.h"
 
-#define FLOOD 1000 /* unexpected messages of a rank that are worth a line */
+#define FLOOD 1000 /* unexpected messages of a rank that deserve a line */
 
 /* ---- why ---- */
 
@@ -26,7 +26,8 @@ static bool is_other_part(const struct inspect_mpi *a, const struct inspect_mpi 
            (a->part == NULL || b->part == NULL || strcmp(a->part, b->part) != 0);
 }
 
-/* The tags of two messages differ.  A message of a collective is not mistaken for one that the program has sent. */
+/* The reason why two tags differ.  A message of a collective is distinguished from one of the
+ * program. */
 static const char *why_of_tags(const struct inspect_mpi *wanted, const struct inspect_mpi *is)
 {
     if (wanted->is_collective != is->is_collective)
@@ -37,7 +38,8 @@ static const char *why_of_tags(const struct inspect_mpi *wanted, const struct in
     return is->is_collective ? "it belongs to another collective" : "the tag differs";
 }
 
-/* Of two communicators: does the tag say the same of both?  That of a nonblocking collective says nothing. */
+/* For a receive and a message of two communicators: do the tags agree?  Tags of nonblocking
+ * collectives are not compared. */
 static bool is_same_in_other(const struct inspect_mpi *wanted, const struct inspect_mpi *is)
 {
     if (wanted->is_collective != is->is_collective || wanted->is_of_group != is->is_of_group)
@@ -46,8 +48,8 @@ static bool is_same_in_other(const struct inspect_mpi *wanted, const struct insp
            (wanted->is_nonblocking && is->is_nonblocking);
 }
 
-/* Do communicator and tag of a message of rank differ from what a receive wants?  Where the MPI packs
- * both into the tag, they are told apart.  *tag: in which way the tag does, or NULL. */
+/* Compares the communicator and the tag of a message at rank with a receive's.  Where the MPI
+ * packs both into the tag, they are separated.  *tag: how the tag differs, or NULL. */
 static void compare(const struct inspect_rank *rank, const struct inspect_entry *receive,
                     const struct inspect_entry *message, bool *other_communicator,
                     const char **tag)
@@ -79,8 +81,8 @@ static bool is_any_tag(const struct inspect_rank *rank, const struct inspect_ent
             mpi.is_any_tag);
 }
 
-/* Does a message differ from what this receive wants in one thing alone, or is its tag the one that the receive names, and
- * all else differs?  In what, or NULL. */
+/* Returns the difference if a message differs from this receive in only one respect, or agrees
+ * only in the tag that the receive names; otherwise NULL. */
 static const char *near_miss(const struct inspect_rank *rank,
                              const struct inspect_entry *receive,
                              const struct inspect_entry *message, uint64_t sender)
@@ -99,7 +101,8 @@ static const char *near_miss(const struct inspect_rank *rank,
                               : NULL;
 }
 
-/* How many entries of a rank are unexpected messages like this one; 0: an earlier one is. */
+/* The number of unexpected messages of a rank like this one; 0 if an earlier entry is one of
+ * them. */
 static uint32_t count_alike(const struct inspect_rank *rank, uint32_t which)
 {
     const struct inspect_entry *message = &rank->entries[which];
@@ -118,9 +121,9 @@ static uint32_t count_alike(const struct inspect_rank *rank, uint32_t which)
     return count;
 }
 
-#define MISSES_MAX 8 /* kinds of them */
+#define MISSES_MAX 8 /* kinds of near misses */
 
-/* What is there in place of what this receive, of job->ranks[at], waits for. */
+/* Reports unexpected messages that nearly match this receive of job->ranks[at]. */
 static void say_near_misses(FILE *out, const struct inspect_job *job, uint32_t at,
                             const struct inspect_entry *receive)
 {
@@ -150,7 +153,7 @@ static void say_near_misses(FILE *out, const struct inspect_job *job, uint32_t a
     }
 }
 
-/* A send that has not left, because its receiver keeps no more. */
+/* Reports a send that has not left because its receiver accepts no more unexpected messages. */
 static void say_window(FILE *out, const struct inspect_job *job, uint32_t whose,
                        const struct inspect_entry *entry)
 {
@@ -198,7 +201,8 @@ static void say_send(FILE *out, const struct inspect_rank *rank,
 
 /* ---- what was described and never started ---- */
 
-/* Takes the next line `unstarted send|receive CONTEXT TAG IGNORE WHOM` of a page's text.  False: there is none. */
+/* Reads the next line `unstarted send|receive CONTEXT TAG IGNORE WHOM` of a page's text.
+ * False: there is none. */
 static bool next_unstarted(const char **at, bool *is_send, struct inspect_entry *entry)
 {
     while (*at != NULL && (*at = strchr(*at, '\n')) != NULL) {
@@ -218,7 +222,7 @@ static bool next_unstarted(const char **at, bool *is_send, struct inspect_entry 
     return false;
 }
 
-/* Would the other rank's operation, had it been started, end this one? */
+/* Would the other rank's operation complete this one if it were started? */
 static bool would_end(const struct inspect_job *job, uint32_t at,
                       const struct inspect_entry *entry, uint32_t whose, bool is_send,
                       const struct inspect_entry *unstarted)
@@ -230,7 +234,8 @@ static bool would_end(const struct inspect_job *job, uint32_t at,
     return entry->kind == INSPECT_SEND && inspect_accepts(job, whose, unstarted, at, entry);
 }
 
-/* The other rank has MPI_Send_init, or MPI_Recv_init, for it, and no MPI_Start. */
+/* Reports that the other rank has called MPI_Send_init, or MPI_Recv_init, for this operation,
+ * but not MPI_Start. */
 static void say_unstarted(FILE *out, const struct inspect_job *job, uint32_t at,
                           const struct inspect_entry *entry, uint32_t whose)
 {
@@ -281,7 +286,7 @@ static void say_entry(FILE *out, const struct inspect_job *job, const enum inspe
     say_unstarted(out, job, at, entry, whose);
 }
 
-/* "MPI_Recv", and the line of the program where there is debug information. */
+/* "MPI_Recv", and the line of the program if there is debug information. */
 static const char *call_words(const struct inspect_rank *rank, char words[WORDS_MAX])
 {
     char line[OUTSIDE_MAX];
@@ -293,7 +298,7 @@ static const char *call_words(const struct inspect_rank *rank, char words[WORDS_
     return words;
 }
 
-/* ", for 41 s"; empty if that is not known. */
+/* ", for 41 s"; empty if it is unknown. */
 static const char *still_words(const struct inspect_rank *rank, char words[32])
 {
     words[0] = '\0';
@@ -303,7 +308,7 @@ static const char *still_words(const struct inspect_rank *rank, char words[32])
     return words;
 }
 
-/* Of an MPI_Sendrecv that waits for its send: what it receives. */
+/* For an MPI_Sendrecv that waits for its send: reports its receive. */
 static void say_other_half(FILE *out, const struct inspect_job *job, uint32_t at)
 {
     const struct inspect_rank *rank = &job->ranks[at];
@@ -377,9 +382,10 @@ static uint32_t next_of(const struct inspect_job *job, const enum inspect_node *
     return whose;
 }
 
-/* What a cycle of ranks within one collective says.  Ranks that call the same collectives in one order, with the same
- * root, count and type, never wait for each other so: what a rank waits for was sent before that rank's own part.  Which of
- * these differs is not known: no message has it. */
+/* The likely cause of a cycle of ranks in one collective.  Ranks that call the same collectives
+ * in the same order, with the same root, count and type, never wait in a cycle: the message
+ * that a rank waits for is sent before its sender waits for that rank.  Messages do not contain
+ * these arguments, so it is unknown which of them differs. */
 static const char *why_of_collective(const struct inspect_mpi *mpi)
 {
     static const char *const rooted[] = {"bcast",   "gather",   "gatherv",
@@ -394,14 +400,15 @@ static const char *why_of_collective(const struct inspect_mpi *mpi)
     return "likely the counts or types differ";
 }
 
-/* Are both of one collective?  A nonblocking one has a tag of its own. */
+/* Do both messages belong to one collective?  Each nonblocking collective has its own tag. */
 static bool is_same_collective(const struct inspect_mpi *a, const struct inspect_mpi *b)
 {
     return a->communicator == b->communicator && !is_other_part(a, b) && a->tag == b->tag &&
            a->is_of_group == b->is_of_group;
 }
 
-/* Is each wait of the cycle for a message of one and the same collective?  *one: that of the first. */
+/* Does every rank of the cycle wait for a message of the same collective?  *one: the envelope
+ * that the first one waits for. */
 static bool is_within_collective(const struct inspect_job *job, const enum inspect_node *nodes,
                                  uint32_t from, struct inspect_mpi *one,
                                  const struct inspect_entry **first)
@@ -428,7 +435,8 @@ static bool is_within_collective(const struct inspect_job *job, const enum inspe
     return true;
 }
 
-/* "all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ, or the counts or types" */
+/* "all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ, or the counts
+ * or types" */
 static void say_collective(FILE *out, const struct inspect_job *job,
                            const enum inspect_node *nodes, uint32_t from)
 {
@@ -456,7 +464,7 @@ static void say_cycle(FILE *out, const struct inspect_job *job, const enum inspe
     fputc('\n', out);
 }
 
-/* Follows whom each waits for; a cycle is said once, from its first rank. */
+/* Follows the waits of each rank; a cycle is reported once, from its first rank. */
 static void say_cycles(FILE *out, const struct inspect_job *job, const enum inspect_node *nodes)
 {
     uint32_t *seen = mem_calloc(job->count, sizeof *seen);
@@ -478,7 +486,8 @@ static void say_cycles(FILE *out, const struct inspect_job *job, const enum insp
 
 /* ---- roll call ---- */
 
-/* The communicator of the collective that a rank is in, as far as its operations say it; NULL: none. */
+/* The communicator of the collective that a rank is in, if its operations show it; otherwise
+ * NULL. */
 static const char *collective_of(const struct inspect_rank *rank, char words[WORDS_MAX])
 {
     if (inspect_call_of(rank->state.call) != INSPECT_CALL_COLLECTIVE)
@@ -489,7 +498,8 @@ static const char *collective_of(const struct inspect_rank *rank, char words[WOR
     return NULL;
 }
 
-/* Which ranks are in a collective of a communicator, a line for each call: "roll call on MPI_COMM_WORLD: 0, 2, 3 in MPI_Allreduce". */
+/* Lists the ranks that are in a collective of each communicator, a line per call: "roll call on
+ * MPI_COMM_WORLD: 0, 2, 3 in MPI_Allreduce". */
 static void say_roll_call(FILE *out, const struct inspect_job *job)
 {
     char on[WORDS_MAX], other[WORDS_MAX], words[WORDS_MAX];
@@ -550,7 +560,7 @@ static void say_missing(FILE *out, const struct inspect_job *job)
                                            : "other hosts (--launch)");
 }
 
-/* A rank that holds many messages that it has not received: how many, and the oldest. */
+/* Reports a rank with many unexpected messages: their number, and the oldest. */
 static void say_flood(FILE *out, const struct inspect_job *job, uint32_t at)
 {
     const struct inspect_rank *rank = &job->ranks[at];
@@ -575,7 +585,8 @@ uint64_t diagnose_fallbacks(const struct inspect_rank *rank)
     return inspect_text_sum(rank->text, "read_fallbacks=");
 }
 
-/* Long messages come in packets, because the memory of their senders cannot be read. */
+/* Reports that long messages travel in packets, because the memory of their senders cannot be
+ * read. */
 static void say_packets(FILE *out, const struct inspect_rank *rank)
 {
     char words[WORDS_MAX], process[WORDS_MAX], why[OUTSIDE_MAX];
@@ -607,7 +618,7 @@ bool diagnose_is_still(const struct inspect_rank *rank)
     return rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S;
 }
 
-/* Waits, and has done so for a while; else false. */
+/* Does this rank wait, and has it done so for a while? */
 static bool waits(const struct inspect_job *before, const struct inspect_job *now, uint32_t at)
 {
     const struct inspect_rank *rank = &now->ranks[at], *was = inspect_same(before, rank);
@@ -616,7 +627,7 @@ static bool waits(const struct inspect_job *before, const struct inspect_job *no
            inspect_is_still(was, rank) && diagnose_is_in_wait(rank) && diagnose_is_still(rank);
 }
 
-/* What the other side of this operation does that keeps it from ending: ", which computes". */
+/* Reports why the other side of this operation has not completed it: ", which computes". */
 static void say_other_side(FILE *out, const struct inspect_job *job,
                            const enum inspect_node *nodes, uint32_t whose)
 {
@@ -672,7 +683,7 @@ static void say_waiter(FILE *out, const struct inspect_job *job, const enum insp
     say_window(out, job, inspect_whose(job, at, entry), entry);
 }
 
-/* A line for each rank that waits, and is no part of a deadlock. */
+/* A line for each rank that waits, and is not part of a deadlock. */
 static void say_waiters(FILE *out, const struct inspect_job *before,
                         const struct inspect_job *now, const enum inspect_node *nodes)
 {
@@ -683,9 +694,9 @@ static void say_waiters(FILE *out, const struct inspect_job *before,
 
 /* ---- who is left out, and why ---- */
 
-#define LEFT_OUT_MAX 8 /* ranks that are named, of those with one reason */
+#define LEFT_OUT_MAX 8 /* ranks that are named for each reason */
 
-/* Does another line say of this rank why it is no part of a deadlock? */
+/* Does another line explain why this rank is not part of a deadlock? */
 static bool is_said(const struct inspect_job *before, const struct inspect_job *now,
                     const enum inspect_node *nodes, uint32_t at)
 {
@@ -696,7 +707,7 @@ static bool is_said(const struct inspect_job *before, const struct inspect_job *
            (nodes[at] == INSPECT_ALIVE && waits(before, now, at));
 }
 
-/* Why it is not deadlocked: "something happened between the two inspections". */
+/* The reason why it is not deadlocked: "something happened between the two inspections". */
 static void why_left_out(const struct inspect_job *before, const struct inspect_job *now,
                          uint32_t at, char words[WORDS_MAX])
 {
@@ -725,7 +736,7 @@ static void why_left_out(const struct inspect_job *before, const struct inspect_
                      : ", and what is waited for can still come");
 }
 
-/* The ranks whose reason is that of rank `first`; it is said, and taken from all. */
+/* Reports the reason of rank `first` with all ranks that share it, and clears it in these. */
 static void say_reason(FILE *out, const struct inspect_job *job, char (*why)[WORDS_MAX],
                        uint32_t first)
 {
@@ -749,7 +760,7 @@ static void say_reason(FILE *out, const struct inspect_job *job, char (*why)[WOR
     fprintf(out, " (%s)\n", reason);
 }
 
-/* No rank is passed over in silence: a line for each reason. */
+/* Every rank is mentioned: a line for each reason. */
 static void say_left_out(FILE *out, const struct inspect_job *before,
                          const struct inspect_job *now, const enum inspect_node *nodes)
 {
@@ -764,7 +775,7 @@ static void say_left_out(FILE *out, const struct inspect_job *before,
     mem_free(why);
 }
 
-/* Of each host of the job, once. */
+/* Reports more running ranks than cores, once for each host of the job. */
 static void say_cores(FILE *out, const struct inspect_job *job)
 {
     for (uint32_t i = 0; i < job->count; i++) {
@@ -783,7 +794,8 @@ static void say_cores(FILE *out, const struct inspect_job *job)
     }
 }
 
-/* An error in the protocol between two of them would look like a deadlock of the program. */
+/* Reports mixed versions: an incompatibility between two of them would look like a deadlock of
+ * the program. */
 static void say_versions(FILE *out, const struct inspect_job *job)
 {
     char words[WORDS_MAX], other[WORDS_MAX];

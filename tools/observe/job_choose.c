@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job_choose.c - which of the jobs that are seen an option --job means.
+ * job_choose.c - finds the job that an option --job means.
  *
- * A number of 16 digits is a job's.  Anything else is looked for among the jobs that are seen: the number of a job, a process, a
- * program.  What several jobs have in common chooses none of them.
+ * A number of 16 digits is the number of a job.  Any other text is compared with the observed jobs: the number of a job, a process,
+ * a program.  A text that fits several jobs selects none.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "observe.h"
 #include "tools/common/tool.h"
 
-#define PIDS_MAX 4 /* of a job, that are named */
+#define PIDS_MAX 4 /* pids named for a job */
 
 static void say_job(const struct inspect_job *job)
 {
@@ -30,7 +30,7 @@ static void say_job(const struct inspect_job *job)
     fputc('\n', stderr);
 }
 
-/* The only one that it means; INSPECT_NOBODY: none, or several. */
+/* The only job that it means; INSPECT_NOBODY: none, or several. */
 static uint32_t find_job(const struct observed *observed, const char *called, uint32_t *count)
 {
     uint32_t found = INSPECT_NOBODY;

@@ -20,7 +20,7 @@
 #include "tools/common/process.h"
 
 #define ARGUMENTS_MAX 4096
-#define PROGRAMS_MAX  2 /* of a job, that are named */
+#define PROGRAMS_MAX  2 /* programs named for a job */
 
 /* ---- a program ---- */
 
@@ -31,7 +31,7 @@ static const char *last_part(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-/* The argument behind this one, or NULL. */
+/* The next argument, or NULL. */
 static const char *next_argument(const char *argument, const char *end)
 {
     const char *next = argument + strlen(argument) + 1;
@@ -39,10 +39,10 @@ static const char *next_argument(const char *argument, const char *end)
     return next < end ? next : NULL;
 }
 
-/* Options of an interpreter: those that have their value in the next argument, and those that have a program there, or as a
- * module. */
+/* Options of an interpreter: those with their value in the next argument, those with a program
+ * there, and those with a module there. */
 struct interpreter {
-    const char *name; /* of a program whose name is that, or that with a version behind it */
+    const char *name; /* of the interpreter, possibly followed by a version */
     const char *with_value, *with_program, *with_module;
 };
 
@@ -70,7 +70,8 @@ static bool is_one_of(const char *letters, char letter)
     return letter != '\0' && strchr(letters, letter) != NULL;
 }
 
-/* What an interpreter runs: *script, or an option that has the program itself behind it; neither: it reads a program. */
+/* Finds the program of an interpreter: *script, or the option whose next argument is the
+ * program text; neither if it reads a program from its input. */
 static void find_script(const struct interpreter *interpreter, const char *argument,
                         const char *end, const char **script, const char **option)
 {
@@ -106,7 +107,7 @@ void job_program_of(const char *arguments, size_t size, char program[INSPECT_PRO
     if (size == 0 || arguments[0] == '\0' || end[-1] != '\0')
         return;
     name = last_part(arguments);
-    name += *name == '-'; /* of a shell that a login has started */
+    name += *name == '-'; /* login shells have a "-" in front */
     interpreter = interpreter_of(name);
     if (interpreter != NULL)
         find_script(interpreter, arguments, end, &script, &option);
@@ -120,7 +121,7 @@ void job_program_of(const char *arguments, size_t size, char program[INSPECT_PRO
 
 /* ---- a process ---- */
 
-/* A file of a process, at most size - 1 bytes of it.  How many. */
+/* Reads at most size - 1 bytes of a file of a process.  Returns their number. */
 static size_t read_file(uint32_t pid, const char *name, char *text, size_t size)
 {
     char path[64];
@@ -144,7 +145,7 @@ void job_name_rank(struct inspect_rank *rank)
     size_t size = read_file(rank->head.pid, "cmdline", text, sizeof text);
     uint64_t age_ns = process_age((pid_t)rank->head.pid), now_ns = clock_wall();
 
-    if (size != 0) /* what is longer than that is cut */
+    if (size != 0) /* a longer text was truncated */
         job_program_of(text, text[size - 1] == '\0' ? size : size + 1, rank->program);
     rank->started =
         age_ns != 0 && now_ns > age_ns ? (uint32_t)((now_ns - age_ns) / CLOCK_S) : 0;
@@ -253,7 +254,8 @@ uint64_t job_number(const char *text)
     return strtoull(text, NULL, 16);
 }
 
-/* Is it this process, or did that start it, or what started it?  Number 1 has started all. */
+/* Is it this process, or did this process start it, or one of its ancestors?  Process 1 has
+ * started all. */
 static bool is_of_process(const struct inspect_rank *rank, uint32_t pid)
 {
     pid_t at = (pid_t)rank->head.pid;

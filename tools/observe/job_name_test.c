@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job_name_test.c - what a job is called, by the arguments of its processes, and what --job says.
+ * job_name_test.c - the name of a job, from the arguments of its processes, and the meaning of --job.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 static void test_a_program_is_called_as_its_user_would(void **state)
 {
     static const struct {
-        const char *arguments; /* with | between them */
+        const char *arguments; /* separated by | */
         const char *program;
     } cases[] = {
         {"./solve|-n|4", "solve"},
@@ -76,7 +76,7 @@ static void make_job(struct inspect_job *job, struct inspect_rank *ranks, uint32
     for (uint32_t i = 0; i < count; i++) {
         ranks[i].head.job = UINT64_C(0x00000000000abc12);
         ranks[i].head.pid = 1000000 + i;
-        ranks[i].how = INSPECT_CORE; /* nobody is looked for in /proc */
+        ranks[i].how = INSPECT_CORE; /* so that /proc is not read */
     }
 }
 
@@ -127,7 +127,7 @@ static void test_an_option_means_number_program_or_process(void **state)
     assert_false(job_is_called(&job, ""));
     assert_false(job_is_called(&job, "0"));
     assert_false(job_is_called(&job, "1"));
-    ranks[1].how = INSPECT_ASKED; /* this process, and what has started it */
+    ranks[1].how = INSPECT_ASKED; /* this process, and its ancestors */
     ranks[1].head.pid = (uint32_t)getpid();
     {
         char parent[24];

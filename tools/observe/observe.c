@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * observe.c - looking at endpoints from outside.
+ * observe.c - inspects endpoints from outside.
  *
- *   find   memory files of the name INSPECT_NAME among the descriptors of the processes of this user; root may ask for
- *          those of all users
+ *   find   memory files with the name INSPECT_NAME among the descriptors of this user's processes; root may request
+ *          all users
  *   ask    all of them at once, and wait until they have answered
- *   read   those that have not, in their memory, twice: what is the same twice holds still
+ *   read   the others, from their memory, twice: if both readings are equal, nothing has moved
  *   sort   by job and rank
  *
- * An observer finds once, and asks often: of what does not answer it reads nothing.
+ * An observer finds endpoints once, and asks often: it does not read the memory of a rank that does not answer.
  *
- * Or the ranks of core files: nothing is asked then, and what is read holds still.
+ * Ranks in core files are not asked, and one reading is enough.
  *
- * Nothing of a page is mapped here: it is copied, checked, and then used.
+ * A page is never mapped here: it is copied, checked, and then used.
  */
 #include "observe.h"
 
@@ -40,11 +40,11 @@
 #include "tools/common/core_file.h"
 #include "tools/common/tool.h"
 
-#define ENTRIES_MAX 65536u /* of an endpoint that is read from outside */
+#define ENTRIES_MAX 65536u /* of an endpoint whose memory is read */
 #define LINK_NAME   "/memfd:" INSPECT_NAME
-#define LINKS_MAX   65536u /* descriptors of a process that are looked at */
+#define LINKS_MAX   65536u /* descriptors of a process that are examined */
 #define TRIES       3
-#define READ_LEAST  CLOCK_S /* of the processor's time, to read the memory of a process */
+#define READ_LEAST  CLOCK_S /* CPU time to read the memory of a process */
 
 struct found {
     uint32_t pid;
@@ -60,12 +60,12 @@ struct finder {
     uint32_t count, capacity;
     uint32_t refused;
     char why[OBSERVE_REFUSED];
-    uint64_t others_ns; /* is left to read the memory of processes of other users */
+    uint64_t others_ns; /* left to read the memory of other users' processes */
 };
 
 /* ---- refuse ---- */
 
-/* The page that process pid has, or what is in its memory, is not read. */
+/* Counts an endpoint of process pid that is not read, with the reason. */
 static void refuse(struct finder *finder, const struct inspect_head *head, uint32_t pid,
                    const char *wrong)
 {
@@ -80,7 +80,7 @@ static void refuse(struct finder *finder, const struct inspect_head *head, uint3
         snprintf(finder->why, sizeof finder->why, "process %" PRIu32 ": %s", pid, wrong);
 }
 
-/* The fields in the memory of process pid are not those that this build knows. */
+/* The fields in the memory of process pid differ from this build. */
 static void refuse_layout(struct finder *finder, const struct inspect_head *head, uint32_t pid)
 {
     char wrong[OBSERVE_REFUSED - sizeof "process 4294967295: "];
@@ -122,7 +122,7 @@ static bool is_wanted(const struct observe_options *options, const struct inspec
            (options->rank == INSPECT_NOBODY || options->rank == head->rank);
 }
 
-/* For one more. */
+/* Makes space for one more. */
 static int finder_reserve(struct finder *finder)
 {
     uint32_t capacity = finder->capacity == 0 ? 16 : finder->capacity * 2;
@@ -138,7 +138,7 @@ static int finder_reserve(struct finder *finder)
     return 0;
 }
 
-/* The page of process pid, which that user owns. */
+/* Adds the page of process pid, which that user owns. */
 static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd)
 {
     static unsigned char page[INSPECT_PAGE_SIZE];
@@ -154,7 +154,7 @@ static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd
         return -EBADMSG;
     memcpy(&found->rank.head, page, sizeof found->rank.head);
     if (found->rank.head.pid != pid && found->rank.head.pid != 0)
-        return -ESRCH; /* a child of it, which has the descriptor too */
+        return -ESRCH; /* the page is the parent's: a child inherits the descriptor */
     wrong = inspect_head_check(&found->rank.head, pid);
     if (wrong != NULL) {
         refuse(finder, &found->rank.head, pid, wrong);
@@ -175,8 +175,8 @@ static bool has_name(const char *link, ssize_t size)
            (size == length || link[length] == ' ');
 }
 
-/* The name of a link is what the process likes: a page is a memory file of the user who owns the process, and only as many
- * are looked at as a process has endpoints. */
+/* A process can choose any link name.  So a page must be a memory file of the owner of the
+ * process, and no more of them are examined than a process can have endpoints. */
 static int find_among(struct finder *finder, uint32_t pid, uint32_t user, DIR *folder)
 {
     const struct foreign wanted = {
@@ -214,7 +214,7 @@ static int find_in(struct finder *finder, uint32_t pid)
     snprintf(path, sizeof path, "/proc/%u/fd", pid);
     folder = opendir(path);
     if (folder == NULL)
-        return 0; /* gone, or it may not be looked into */
+        return 0; /* the process is gone, or must not be read */
     user = foreign_user(pid);
     if (user != FOREIGN_ANYBODY && (user == geteuid() || finder->options->all_users))
         err = find_among(finder, pid, user, folder);
@@ -268,7 +268,7 @@ static int keep_entries(struct inspect_rank *rank, const struct inspect_entry *e
     return 0;
 }
 
-/* The answer, if it is there.  1 it is, 0 it is not yet; -ENOMEM. */
+/* Takes the answer, if it has come: 1; 0: not yet; -ENOMEM. */
 static int take_answer(struct found *found)
 {
     static _Alignas(struct inspect_page) unsigned char bytes[INSPECT_PAGE_SIZE];
@@ -298,7 +298,7 @@ static int take_answer(struct found *found)
     return 1;
 }
 
-/* One that waits for a disk or a page (D) is waited for: most do for a moment. */
+/* A process in state D (waits for a disk or a page) can answer: most leave that state soon. */
 static bool can_answer(const struct found *found)
 {
     return strchr("TtZX", found->rank.run) == NULL || found->rank.run == 0;
@@ -375,7 +375,8 @@ static bool is_same(const struct reading *a, const struct reading *b)
            memcmp(a->entries, b->entries, a->stored * sizeof *a->entries) == 0;
 }
 
-/* What the program has named, as it stands behind the statistics of a page; there are none of these. */
+/* Keeps the names that the program has given, in the place that they have after the statistics
+ * of a page; there are no statistics. */
 static int keep_names(struct inspect_rank *rank, const struct inspect_source *source,
                       const struct inspect_map *map)
 {
@@ -389,7 +390,7 @@ static int keep_names(struct inspect_rank *rank, const struct inspect_source *so
     return 0;
 }
 
-/* now_ns: of the rank's machine; 0 if that is over. */
+/* now_ns: on the rank's machine; 0 if the process is over. */
 static int keep_reading(struct inspect_rank *rank, const struct inspect_source *source,
                         const struct inspect_map *map, const struct reading *reading,
                         uint64_t now_ns)
@@ -443,7 +444,8 @@ static int read_memory(struct finder *finder, struct found *found, struct readin
     return 0;
 }
 
-/* Each process of this user has the time in which it could have answered; all of other users together have it once. */
+/* Each process of this user gets the time that it had to answer; all processes of other users
+ * together get it once. */
 static int read_found(struct finder *finder, struct found *found, struct reading two[2])
 {
     uint64_t each_ns = max_size(finder->options->wait_ns, READ_LEAST);
@@ -488,7 +490,7 @@ static int read_silent(struct finder *finder)
 
 /* ---- core files ---- */
 
-/* Of the endpoint of this page in the core file.  0; -ENOMEM. */
+/* Reads the endpoint of this page in the core file.  0; -ENOMEM. */
 static int read_core(struct finder *finder, const struct core_file *core,
                      const struct inspect_head *head, const struct inspect_map *map,
                      struct reading two[2])
@@ -510,8 +512,8 @@ static int read_core(struct finder *finder, const struct core_file *core,
     return 0;
 }
 
-/* Where the memory that a process shares is not in the core file, there are no pages: the library's own list of
- * endpoints says where they are, and nobody which rank it was. */
+/* A core file without shared memory has no pages.  The library's own list of endpoints then
+ * gives their addresses; the rank of the process is unknown. */
 static int read_core_list(struct finder *finder, struct core_file *core, struct reading two[2])
 {
     struct inspect_head head = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * observed.c - ranks that were seen, sorted into jobs.
+ * observed.c - sorts the observed ranks into jobs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static void free_rank(struct inspect_rank *rank)
 
 /* ---- jobs that belong together ---- */
 
-/* Where the endpoint of an address is. */
+/* The endpoint of an address. */
 struct place {
     uint64_t address;
     uint32_t job;
@@ -80,7 +80,7 @@ static int by_address(const void *a, const void *b)
     return compare(x->address, y->address);
 }
 
-/* The first job of the group of this one. */
+/* The first job in the group of this job. */
 static uint32_t first_of(const uint32_t *groups, uint32_t job)
 {
     while (groups[job] != job)
@@ -88,7 +88,8 @@ static uint32_t first_of(const uint32_t *groups, uint32_t job)
     return job;
 }
 
-/* Unites the jobs one of which has an operation with a rank of the other.  How often. */
+/* Unites two jobs if one has an operation with a rank of the other.  Returns the number of
+ * unions. */
 static uint32_t unite(const struct observed *observed, const struct place *places,
                       uint32_t count, uint32_t *groups)
 {
@@ -106,15 +107,16 @@ static uint32_t unite(const struct observed *observed, const struct place *place
                 uint32_t b = found != NULL ? first_of(groups, found->job) : a;
 
                 if (observed->jobs[a].ranks[0].owner != observed->jobs[b].ranks[0].owner)
-                    continue; /* an address is no secret */
+                    continue; /* addresses are not secret */
                 groups[max_size(a, b)] = (uint32_t)min_size(a, b);
                 united += a != b;
             }
     return united;
 }
 
-/* Which of two jobs was there first?  A job spawns another one when it has opened its endpoints; the clock of these means something
- * on their host alone, and the start of a process is known to a second. */
+/* Is job a older than b?  A job spawns another one after it has opened its endpoints.  Their
+ * opening times can be compared on one host only, and the start time of a process is known to
+ * the second. */
 static bool is_earlier(const struct inspect_job *a, const struct inspect_job *b)
 {
     uint64_t opened[2] = {UINT64_MAX, UINT64_MAX};
@@ -131,7 +133,7 @@ static bool is_earlier(const struct inspect_job *a, const struct inspect_job *b)
     return is_one_host ? opened[0] < opened[1] : job_started(a) < job_started(b);
 }
 
-/* Of the jobs of this group that are not taken, the first one; INSPECT_NOBODY: all are taken. */
+/* The first job of this group that is not taken; INSPECT_NOBODY if all are taken. */
 static uint32_t earliest(const struct observed *observed, const uint32_t *groups,
                          const bool *is_taken, uint32_t group)
 {
@@ -144,7 +146,7 @@ static uint32_t earliest(const struct observed *observed, const uint32_t *groups
     return first;
 }
 
-/* Into ranks and jobs, which have space for all. */
+/* Moves the ranks and jobs into `ranks` and `jobs`, which have space for all. */
 static void put_together(struct observed *observed, const uint32_t *groups, bool *is_taken,
                          struct inspect_rank *ranks, struct inspect_job *jobs)
 {

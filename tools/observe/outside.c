@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outside.c - what of a rank cannot be asked: what it does while it makes no progress, and ranks that do not run
+ * outside.c - facts that a rank cannot report: its state while it makes no progress, and ranks that do not run
  * over Matchbox at all.
  */
 #include <dirent.h>
@@ -17,11 +17,11 @@
 #define ENVIRON_MAX 65536
 #define MAPS_MAX    (1u << 20)
 #define JOBS_MAX    32
-#define EACH_MAX    4 /* ranks of a job of which is said what they do */
+#define EACH_MAX    4 /* ranks of a job whose state is reported */
 
 /* ---- a file of /proc ---- */
 
-/* Its text, at most size - 1 bytes of it; false: there is none. */
+/* Reads at most size - 1 bytes of a file in /proc/PID; false: there is none. */
 static bool proc_text(uint32_t pid, const char *name, char *text, size_t size, size_t *used)
 {
     char path[64];
@@ -41,8 +41,7 @@ static bool proc_text(uint32_t pid, const char *name, char *text, size_t size, s
 
 static const struct {
     long number;
-    const char
-        *words; /* has the file of its first argument behind it, if it ends with a space */
+    const char *words; /* if it ends with a space, the file of its first argument is added */
 } calls[] = {
     {SYS_read, "reads "},
     {SYS_write, "writes "},
@@ -103,7 +102,7 @@ static const char *call_words(uint32_t pid, char words[OUTSIDE_MAX])
     return words;
 }
 
-/* Of another host, as it was told. */
+/* For a rank of another host: the words that the host reported. */
 static const char *reported_words(const char *reported, char words[OUTSIDE_MAX])
 {
     snprintf(words, OUTSIDE_MAX, "%s", reported);
@@ -140,7 +139,7 @@ const char *outside_words(const struct inspect_rank *rank, char words[OUTSIDE_MA
 
 /* ---- ranks that are none of ours ---- */
 
-/* A job of an MPI. */
+/* A job that runs over another transport. */
 struct other {
     char job[128], program[32], why[256];
     const char *mpi;
@@ -151,7 +150,7 @@ struct other {
     } each[EACH_MAX];
 };
 
-/* The value of a variable in such a text, or NULL. */
+/* The value of a variable in an environment text, or NULL. */
 static const char *variable(const char *text, size_t size, const char *name)
 {
     size_t length = strlen(name);
@@ -171,11 +170,12 @@ static const char *first_of(const char *text, size_t size, const char *const *na
     return value;
 }
 
-/* The MPI whose library is mapped, or NULL.  MPICH's is libmpi.so.12, as Debian calls it libmpich.so.12; Open MPI's has had that number,
- * too, and has libopen-pal.so beside it. */
+/* The MPI whose library is mapped, or NULL.  MPICH has libmpi.so.12, and Debian's has
+ * libmpich.so.12.  Old series of Open MPI had libmpi.so.12 too, together with
+ * libopen-pal.so. */
 static const char *mpi_of(const char *maps)
 {
-    /* without its version, which would make this program one that needs it: launch.c */
+    /* without its version; with it, this program would look like an MPI program: launch.c */
     const char *library = strstr(maps, "/libmpi.so");
     bool is_12 = library != NULL && strncmp(library + strlen("/libmpi.so"), ".12", 3) == 0;
 
@@ -191,7 +191,7 @@ static bool is_no(const char *value)
            strcmp(value, "false") == 0 || strcmp(value, "0") == 0;
 }
 
-/* Why messages of this process do not go over Matchbox. */
+/* The reason why messages of this process do not travel over Matchbox. */
 static void say_why(struct other *other, const char *text, size_t size, const char *maps)
 {
     const char *pml = variable(text, size, "OMPI_MCA_pml");
@@ -262,7 +262,7 @@ const char *outside_no_attach(const struct inspect_rank *rank, char words[OUTSID
                  : NULL;
     if (attach != NULL && strcmp(attach, "no") == 0) {
         snprintf(words, OUTSIDE_MAX, "MBX_SHM_ATTACH=no is in its environment");
-    } else if (scope[0] >= '2') { /* 1 is no hindrance: the library lets others attach */
+    } else if (scope[0] >= '2') { /* 1 does not prevent it: the library permits attaching */
         snprintf(words, OUTSIDE_MAX, "kernel.yama.ptrace_scope is %c; 0 and 1 allow it",
                  scope[0]);
     } else {
@@ -308,7 +308,8 @@ static void note_rank(struct other *other, uint32_t pid, const char *rank)
     other->ranks++;
 }
 
-/* What they do, if they are few: one that has not come to MPI_Init, or not through it, keeps the others there. */
+/* Reports their states, if they are few: one that has not reached or left MPI_Init keeps the
+ * others there. */
 static void say_each(FILE *out, const struct other *other)
 {
     char words[OUTSIDE_MAX], text[256];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * source_line.c - the line of a program that an address belongs to, by elfutils' libdw, which is loaded when it is asked for.
+ * source_line.c - finds the program line of an address by elfutils' libdw, which is loaded on first use.
  */
 #include "diagnose.h"
 
@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "tools/common/loaded.h"
 
-/* What of it is called. */
+/* The functions of libdw that are called. */
 static struct {
     void *handle;
     bool is_tried;
@@ -73,7 +73,7 @@ static const char *find_line(Dwfl *dwfl, uint64_t address, char words[OUTSIDE_MA
 
 const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
 {
-    static char *nowhere; /* debug information of its own is looked for in the usual places */
+    static char *nowhere; /* NULL: separate debug information is searched in the usual places */
     const char *found = NULL;
     Dwfl_Callbacks callbacks;
     Dwfl *dwfl;
@@ -87,7 +87,8 @@ const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
     if (dwfl == NULL)
         return NULL;
     if (dw.proc_report(dwfl, (pid_t)pid) == 0 && dw.report_end(dwfl, NULL, NULL) == 0)
-        found = find_line(dwfl, address - 1, words); /* the call, not what follows it */
+        found =
+            find_line(dwfl, address - 1, words); /* the call, not the instruction after it */
     dw.end(dwfl);
     return found;
 }

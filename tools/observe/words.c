@@ -35,7 +35,8 @@ const char *words_of_process(const struct inspect_rank *rank, char words[WORDS_M
     return words;
 }
 
-/* What the program has said a peer is.  It matters for those that are not seen. */
+/* The name that the program has given to a peer.  It is needed for ranks that are not
+ * observed. */
 static bool given_rank(const struct inspect_rank *rank, uint32_t peer, uint32_t *given)
 {
     const char *at = inspect_text_names(rank->text);
@@ -65,7 +66,7 @@ const char *words_of_peer(const struct inspect_job *job, uint32_t at,
     return words;
 }
 
-/* What the program has named a context id; a name that is empty is none. */
+/* The name that the program has given to a context id; an empty one counts as none. */
 static bool given_name(const struct inspect_rank *rank, uint32_t context_id,
                        char name[INSPECT_NAME_TEXT])
 {
@@ -127,7 +128,7 @@ const char *words_of_envelope(const struct inspect_rank *rank,
 
     snprintf(words, WORDS_MAX, "%.80s on %.80s", tag_words(rank, entry, tag),
              words_of_communicator(rank, entry, communicator));
-    text_make_printable(words, '?', false); /* a name may have been cut within a character */
+    text_make_printable(words, '?', false); /* a name may be truncated within a character */
     return words;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * words.h - what stands in a queue, as a user says it: "from 1, tag 7, MPI_COMM_WORLD, 4 bytes".
+ * words.h - the entries of queues in the terms of a user: "from 1, tag 7, MPI_COMM_WORLD, 4 bytes".
  */
 #ifndef TOOLS_WORDS_H
 #define TOOLS_WORDS_H
@@ -9,10 +9,10 @@
 
 #define WORDS_MAX 192
 
-/* words. */
+/* Each function returns words. */
 const char *words_of_entry(const struct inspect_job *job, uint32_t at,
                            const struct inspect_entry *entry, char words[WORDS_MAX]);
-/* "1", "any source", "peer 3" if it is not known which rank that is. */
+/* "1", "any source", "peer 3" if its rank is unknown. */
 const char *words_of_peer(const struct inspect_job *job, uint32_t at,
                           const struct inspect_entry *entry, char words[WORDS_MAX]);
 /* "tag 7 on MPI_COMM_WORLD", "barrier on communicator 3". */
@@ -22,10 +22,11 @@ const char *words_of_envelope(const struct inspect_rank *rank,
 const char *words_of_communicator(const struct inspect_rank *rank,
                                   const struct inspect_entry *entry, char words[WORDS_MAX]);
 
-/* "pid 4457", with its host if that is another one: "pid 4457 on node2". */
+/* "pid 4457"; on another host "pid 4457 on node2". */
 const char *words_of_process(const struct inspect_rank *rank, char words[WORDS_MAX]);
 
-/* "0", or "?" if the launcher has not said it; of a job that was joined to another one "0 of job 2". */
+/* "0", or "?" if the launcher has not reported it; in a job that was joined to another "0 of
+ * job 2". */
 const char *words_of_rank(const struct inspect_rank *rank, char words[WORDS_MAX]);
 
 #endif

@@ -8,7 +8,7 @@
  *    └─ then another launcher, parameters of B
  *
  * A launcher is a process of its own: it adopts orphans and handles signals for one job.
- * If this process dies the launcher is told to end, and it ends its job.
+ * If this process dies, the launcher gets a signal, and ends its job.
  *
  * Without --modes there is one job, with the parameters as they are, launched from this
  * process itself.  Called within a job (`mbx run -n 2 mbx perf overlap`), it is a rank.
@@ -122,18 +122,18 @@ static const struct option options[] = {{"size", required_argument, NULL, 's'},
 
 static const struct tool tool = {.name = "perf overlap", .usage = usage};
 
-/* A column of the table. */
+/* A column of the table: one mode. */
 struct column {
     struct overlap_mode mode;
     bool is_here;
-    double percent[PERF_SIZES_MAX]; /* or NOT_MEASURED */
+    double percent[PERF_SIZES_MAX]; /* NOT_MEASURED if there is none */
     bool is_disturbed[PERF_SIZES_MAX];
 };
 
 struct request {
     struct overlap o;
     struct column columns[MAX_MODES];
-    unsigned count; /* 0 = the parameters as they are */
+    unsigned count; /* 0: the parameters as they are */
 };
 
 /* ---- arguments ---- */
@@ -247,7 +247,7 @@ static char *sizes_text(const struct perf_sizes *sizes)
     return text;
 }
 
-/* The ranks get what was understood, not what was written. */
+/* The ranks get the parsed values, not the user's text. */
 static int launch_pair(const struct overlap *o, bool json)
 {
     char *path = tool_own_path(), *sizes = sizes_text(&o->sizes);
@@ -290,11 +290,11 @@ static _Noreturn void run_launcher(const struct request *r, const struct column 
         if (overlap_mode_enter(&column->mode) == 0)
             status = launch_pair(&r->o, false); /* run_mode() reads key=value */
     }
-    _exit(status); /* what the parent has not written yet is not ours */
+    _exit(status); /* the parent's unflushed output is not ours to write */
 }
 
-/* Starts the launcher of a mode; *lines is what its ranks print.  Its id, or a negative
- * errno. */
+/* Starts the launcher of a mode; *lines is the output of its ranks.  Returns its process id, or
+ * a negative errno. */
 static pid_t start_launcher(const struct request *r, const struct column *column, FILE **lines)
 {
     pid_t self = getpid(), pid;
@@ -314,11 +314,11 @@ static pid_t start_launcher(const struct request *r, const struct column *column
         return pid;
     close(ends[0]);
     if (pid > 0)
-        waitpid(pid, NULL, 0); /* nobody reads it: it ends */
+        waitpid(pid, NULL, 0); /* its output is closed: it ends */
     return -err;
 }
 
-/* The value of a key in a line, up to the next space; "" if it is not there. */
+/* The text of a line from the value of a key on; "" if the key is missing. */
 static const char *value_of(const char *line, const char *key)
 {
     const char *found = strstr(line, key);
@@ -326,7 +326,7 @@ static const char *value_of(const char *line, const char *key)
     return found != NULL ? found + strlen(key) : "";
 }
 
-/* The ranks say what mode they are in; it must be the one that was asked for. */
+/* The ranks report their mode; it must be the requested one. */
 static int take_line(const struct perf_sizes *sizes, struct column *column, const char *line)
 {
     const char *mode = value_of(line, " mode=");

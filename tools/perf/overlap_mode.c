@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * overlap_mode.c - who matches, in words.
+ * overlap_mode.c - the names of modes, and their parameters.
  *
  *   name               MBX_MATCH  MBX_DEVICE   MBX_RNDV
- *   software           software   none         read+split, or what else lets nobody write
- *   early              software   none         auto, or what else lets senders write
+ *   software           software   none         read+split, or another value without writes by senders
+ *   early              software   none         auto, or another value with writes by senders
  *   DEVICE             split      DEVICE     (also written split/DEVICE)
  *   device/DEVICE      device     DEVICE
  *
- * What a build has is asked of its own parameters, so a device that is added later needs
- * nothing here.  A build that has neither parameter matches in software.
+ * The parameters of a build list its devices, so a device that is added later needs
+ * no change here.  A build that has neither parameter matches in software.
  */
 #include "overlap.h"
 
@@ -61,7 +61,7 @@ static bool is_device(const char *name)
     return strcmp(name, "none") != 0 && takes("MBX_DEVICE", name);
 }
 
-/* Every mode has one name, however it was written. */
+/* Gives a mode its standard name, whichever form the user wrote. */
 static void name_mode(struct overlap_mode *mode)
 {
     if (strcmp(mode->match, "software") == 0 || strcmp(mode->device, "none") == 0)
@@ -112,7 +112,7 @@ static int set_param(const char *name, const char *value)
     return setenv(name, value, 1) < 0 ? -errno : 0;
 }
 
-/* May senders write into receives, as MBX_RNDV is now? */
+/* May senders write into receives with the present MBX_RNDV? */
 static bool let_write(void)
 {
     struct mbx_param param;
@@ -144,7 +144,7 @@ void overlap_mode_now(struct overlap_mode *mode)
     name_mode(mode);
 }
 
-/* The software adapter works on a core, too, whoever matches. */
+/* True for the software adapter, which uses a core in any mode. */
 static bool has_software_adapter(void)
 {
     struct mbx_param transport, library;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * overlap_place.c - the receiver computes on a core that nobody else may use.
+ * overlap_place.c - gives the receiver a core that nothing else may use.
  *
  *   three cores or more   receiver | sender | device, device, ...
  *   two                   receiver | sender and devices
  *   one                   receiver, sender and devices
  *
- * A thread or process inherits the cores of who starts it.  So a rank runs on the cores
- * of the devices while it opens its endpoint, and goes to its own after that.
+ * A thread or process inherits the cores of its creator.  So a rank runs on the cores
+ * of the devices while it opens its endpoint, and then moves to its own core.
  */
 #include "overlap.h"
 
@@ -29,7 +29,7 @@ static bool intersects(const cpu_set_t *a, const cpu_set_t *b)
     return CPU_COUNT(&both) > 0;
 }
 
-/* Takes the cpus of drop away, unless nothing would be left. */
+/* Removes the cpus of drop, unless none would be left. */
 static void drop_cpus(cpu_set_t *set, const cpu_set_t *drop)
 {
     cpu_set_t rest;
@@ -94,7 +94,7 @@ const char *overlap_place_text(const cpu_set_t *set, char *text, size_t size)
 
 /* ---- who else there is ---- */
 
-/* Field 39 of a stat file, the 37th behind the name; -1 if it cannot be read. */
+/* Field 39 of a stat file, the 37th after the name; -1 if it cannot be read. */
 static int last_cpu(const char *path)
 {
     char text[1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * overlap_rank.c - what remains of a transfer when the receiver computes meanwhile.
+ * overlap_rank.c - measures the time that a transfer adds to a computation of the receiver.
  *
  *   receiver (rank 0)                      sender (rank 1)
  *   post the receives of a window
@@ -12,10 +12,10 @@
  *      stop the clock
  *
  * The ranks are processes of one machine and have one clock, so they agree on a moment
- * shortly after the READY, and no handshake is in any time.  A round that the receiver
- * could not begin in time is done again, with more time to get ready.
+ * shortly after the READY, and no time includes a handshake.  A round that the receiver
+ * could not begin in time is repeated, with a longer lead.
  *
- * Three times are taken in turn, so that a disturbance meets all of them:
+ * Three times are measured in turn, so that a disturbance affects all of them:
  *
  *   comm      a round with nothing to compute
  *   compute   the same computation alone, made to last about as long as comm (--compute:
@@ -24,15 +24,15 @@
  *
  *   overlap = 1 - (both - max(comm, compute)) / min(comm, compute)
  *
- * 1 if the shorter of the two cost nothing, 0 if they took as long as one after the other.
- * overlap_percent is that of the medians, overlap_min_percent that of the fastest of each;
- * both are kept within 0..100, beyond which noise may lead, and overlap_raw_percent, of
- * the medians, is not.
+ * 1 if the shorter of the two cost nothing, 0 if both took as long as one after the other.
+ * overlap_percent is computed from the medians, overlap_min_percent from the fastest of each.
+ * Both are limited to 0..100, which noise may exceed; overlap_raw_percent, from the medians,
+ * is not.
  *
  * The computation works in registers: it leaves caches and memory to the transfer.
  *
- * Each message carries its round and place in its first and its last bytes, and the
- * receiver looks at both when the clock has stopped.
+ * The first and last bytes of each message contain its round and position, and the
+ * receiver checks both after the clock has stopped.
  */
 #include "overlap.h"
 #include "overlap_work.h"
@@ -53,17 +53,17 @@
 #define MESSAGE_TAG  6
 #define CLOCK_TAG    7
 
-#define WINDOW_BYTES (256 * 1024) /* at a time, if that is at most WINDOW_MAX messages */
+#define WINDOW_BYTES (256 * 1024) /* per window, if that is at most WINDOW_MAX messages */
 #define WINDOW_MAX   64
 
-#define LEAD_NS      (20 * CLOCK_US) /* from the READY to the beginning, at first */
+#define LEAD_NS      (20 * CLOCK_US) /* from the READY to the beginning, initially */
 #define LEAD_MAX_NS  (100 * CLOCK_MS)
 #define LATE_NS      (5 * CLOCK_US) /* a sender that begins later is counted */
-#define LATE_MOST    1000           /* rounds that may be done again, of one size */
+#define LATE_MOST    1000           /* repeated rounds for one size */
 #define WARM_ROUNDS  9
 #define SHORT_SPIN   "SPIN=10us"
 
-/* Asks for a round; round 0: there are no more. */
+/* Requests a round; round 0: there are no more. */
 struct go {
     uint64_t round, lead_ns;
 };
@@ -78,12 +78,12 @@ struct rank {
     struct perf perf;
     struct overlap_place place;
     struct overlap_mode mode;
-    mbx_request *requests; /* of a window */
+    mbx_request *requests; /* for a window */
     double step_ns;        /* of the computation */
-    bool sleeps;           /* the sender gives its core away while it waits */
+    bool sleeps;           /* the sender yields its core while it waits */
 };
 
-/* What one size has come to. */
+/* The results for one size. */
 struct times {
     double *comm, *compute, *both; /* repeats of each */
     uint64_t late;
@@ -98,7 +98,7 @@ uint32_t overlap_window(const struct overlap *o, size_t size)
 
 /* ---- messages ---- */
 
-/* Where message i of the window lies. */
+/* The buffer of message i of the window. */
 static uint8_t *message_at(uint8_t *buffers, size_t size, uint32_t i)
 {
     return buffers + (size_t)i * size;
@@ -106,7 +106,7 @@ static uint8_t *message_at(uint8_t *buffers, size_t size, uint32_t i)
 
 /* ---- the sender ---- */
 
-/* Whoever shares the core may run until then. */
+/* Waits, and lets other threads on this core run. */
 static void await_moment(uint64_t moment_ns)
 {
     while (clock_now() < moment_ns)
@@ -142,7 +142,7 @@ static int say_ready(struct rank *r, const struct ready *ready)
     return mbx_inject(p->ep, p->peer, 0, READY_TAG, ready, sizeof *ready, 0);
 }
 
-/* What the receiver asks for, until it has enough of this size. */
+/* The sender's part: serves the rounds that the receiver requests for this size. */
 static int serve_size(struct rank *r, size_t size)
 {
     uint32_t window = overlap_window(r->o, size);
@@ -208,7 +208,7 @@ static int check_window(const struct rank *r, size_t size, uint32_t window, uint
     return 0;
 }
 
-/* One round.  0 and *ns; -EAGAIN we came too late to begin with the sender. */
+/* One round.  0 and *ns; -EAGAIN: this rank was too late to begin with the sender. */
 static int try_round(struct rank *r, size_t size, uint64_t steps, const struct go *go,
                      double *ns)
 {
@@ -232,8 +232,8 @@ static int try_round(struct rank *r, size_t size, uint64_t steps, const struct g
     return err != 0 ? err : check_window(r, size, window, go->round);
 }
 
-/* A round that counts.  Rounds are numbered so that no two messages of neighbouring
- * rounds carry the same mark. */
+/* A round that counts.  The numbers of rounds make the marks in messages of neighbouring rounds
+ * differ. */
 static int round_of(struct rank *r, size_t size, uint64_t steps, struct go *go, double *ns)
 {
     int err;
@@ -248,8 +248,8 @@ static int round_of(struct rank *r, size_t size, uint64_t steps, struct go *go, 
     return -ETIMEDOUT;
 }
 
-/* How much there is to compute for a round of this size: as much as its transfer takes, or
- * the wanted part of that. */
+/* Chooses the amount of computation for this size: as long as its transfer, or the requested
+ * percentage of it. */
 static int find_steps(struct rank *r, size_t size, struct go *go, uint64_t *steps)
 {
     double ns[WARM_ROUNDS];
@@ -295,7 +295,7 @@ static const char *protocol_of(const struct rank *r, size_t size)
     return "unknown";
 }
 
-/* The definition, not kept within 0 and 100. */
+/* The definition, not limited to 0..100. */
 static double overlap_of(double comm, double work, double both)
 {
     double longer = comm > work ? comm : work, shorter = comm > work ? work : comm;
@@ -374,7 +374,7 @@ static int measure(struct rank *r)
     return err;
 }
 
-/* Of the rank's own messages; a rank sends or receives, not both. */
+/* Buffers for the rank's own messages; a rank either sends or receives. */
 static int alloc_buffers(struct rank *r)
 {
     const struct overlap *o = r->o;
@@ -392,7 +392,7 @@ static int alloc_buffers(struct rank *r)
     *(r->perf.rank == 0 ? &r->perf.recv : &r->perf.send) = buffers;
     if (buffers == NULL || r->requests == NULL)
         return -ENOMEM;
-    memset(buffers, 0x5a, r->perf.capacity); /* pages are there before the clock runs */
+    memset(buffers, 0x5a, r->perf.capacity); /* touches all pages before the clock runs */
     return 0;
 }
 
@@ -406,7 +406,8 @@ static int open_endpoint(struct rank *r)
     return err != 0 ? err : mbx_job_connect(p->job, p->ep);
 }
 
-/* Both ranks tell each other the boot of their machine: another one has another clock. */
+/* Both ranks compare the boot ids of their machines: different machines have different
+ * clocks. */
 static int check_clock(struct rank *r)
 {
     struct perf *p = &r->perf;
@@ -428,7 +429,7 @@ static int check_clock(struct rank *r)
     return -ENOTSUP;
 }
 
-/* Opens the endpoint where its device shall run, and goes to the rank's own core. */
+/* Opens the endpoint on the cores for its device, then moves to the rank's own core. */
 static int open_rank(struct rank *r)
 {
     struct perf *p = &r->perf;

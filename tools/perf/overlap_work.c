@@ -21,7 +21,7 @@ void work_compute(uint64_t steps)
 
     for (uint64_t i = 0; i < steps; i++) {
         x = x * UINT64_C(6364136223846793005) + 1;
-        __asm__ volatile("" : "+r"(x)); /* neither left out nor done in one go */
+        __asm__ volatile("" : "+r"(x)); /* the compiler can neither omit nor merge steps */
     }
 }
 

@@ -3,9 +3,9 @@
  * perf.c - `mbx perf`: starts two ranks of itself, or is one of them.
  *
  * Called by a user, it runs `mbx perf` with the same arguments as a job of two ranks, bound to
- * two cores.  Called within a job (so `mbx run -n 2 mbx perf lat` works, too), it measures.
- * With --listen and --connect it makes a job of two hosts first (perf_pair.c).  Only the public
- * API is used, as any program would.
+ * two cores.  Called within a job (so `mbx run -n 2 mbx perf lat` works too), it measures.
+ * With --listen and --connect it first makes a job of two hosts (perf_pair.c).  It uses only the
+ * public API.
  */
 #include "perf.h"
 
@@ -108,7 +108,7 @@ struct kind {
     int (*measure)(struct perf *p, const struct perf_case *c);
     size_t size;
     uint32_t window;
-    uint64_t bytes, messages; /* default iterations: as many as fit both */
+    uint64_t bytes, messages; /* limits of the default iterations */
 };
 
 static const struct kind kinds[] = {
@@ -122,9 +122,9 @@ static const struct kind kinds[] = {
 struct request {
     const struct kind *kind;
     struct perf_sizes sizes, depths;
-    uint64_t iterations; /* 0 = by size */
-    uint32_t window;     /* 0 = of the kind */
-    uint32_t threads;    /* 0 = not said */
+    uint64_t iterations; /* 0: by size */
+    uint32_t window;     /* 0: the default of the kind */
+    uint32_t threads;    /* 0: not given */
     bool bind, json;
     struct perf_pair pair;
 };
@@ -184,7 +184,7 @@ static const char *word_at(const void *list, size_t i)
     return ((const char *const *)list)[i];
 }
 
-/* The kind may stand before or behind the options. */
+/* The kind may come before or after the options. */
 static int take_kind(const struct tool *tool, int argc, char **argv, struct request *r)
 {
     if (optind == argc)
@@ -219,7 +219,7 @@ static bool has_key(void)
     return key != NULL && key[0] != '\0';
 }
 
-/* What was asked for fits the kind. */
+/* Checks that the options fit the kind. */
 static int check(const struct tool *tool, struct request *r)
 {
     static const struct perf_sizes depths = {.size = {1, 16, 256, 4096}, .count = 4};
@@ -290,7 +290,7 @@ static int alloc_buffers(struct perf *p, const struct request *r)
     p->recv = mem_alloc_aligned(4096, p->capacity);
     if (p->send == NULL || p->recv == NULL)
         return -ENOMEM;
-    memset(p->send, 0x5a, p->capacity); /* pages are there before the clock runs */
+    memset(p->send, 0x5a, p->capacity); /* touches all pages before the clock runs */
     memset(p->recv, 0, p->capacity);
     return 0;
 }
@@ -307,7 +307,7 @@ static int open_rank(struct perf *p, const struct request *r)
     }
     p->rank = mbx_job_rank(p->job);
     p->peer = 1 - p->rank;
-    if (!is_pair(r) || !has_key()) /* of a pair, what the user has set */
+    if (!is_pair(r) || !has_key()) /* a pair uses the key that the user has set */
         config.key = mbx_job_key(p->job);
     if ((err = mbx_open(&config, &p->ep)) != 0)
         return err;
@@ -370,7 +370,7 @@ static size_t add_list(char *text, size_t used, const char *name, const struct p
     return used;
 }
 
-/* What is to be measured, in words that are equal if it is. */
+/* Describes the measurement; equal texts mean equal measurements. */
 static void describe(const struct request *r, char text[PERF_TEXT_SIZE])
 {
     size_t used = (size_t)snprintf(
@@ -385,7 +385,7 @@ static void describe(const struct request *r, char text[PERF_TEXT_SIZE])
         add_list(text, used, ", depths ", &r->depths);
 }
 
-/* The arguments as they were, without --listen, for the user at the other host. */
+/* The arguments without --listen, for the user at the other host. */
 static void say_again(int argc, char **argv, char *text, size_t size)
 {
     size_t used = 0;
@@ -409,7 +409,7 @@ static int run_pair(const struct tool *tool, const struct request *r, int argc, 
 
 /* ---- the launcher ---- */
 
-/* The same arguments behind this program's own path. */
+/* Runs this program with the same arguments as a job. */
 static int launch_self(const struct tool *tool, const struct request *r, int argc, char **argv)
 {
     struct launch launch = {.tool = tool, .ranks = 2, .bind = r->bind};
@@ -432,7 +432,7 @@ free_all:
     return status;
 }
 
-/* Parsing --sizes writes into the argument, so the ranks get a copy made before. */
+/* The ranks get a copy, because parsing --sizes writes into the argument. */
 static char **copy_arguments(int argc, char **argv)
 {
     char **copy = mem_calloc((size_t)argc + 1, sizeof *copy);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf_line.c - the least that a message between two cores can cost.
+ * perf_line.c - the lowest possible latency of a message between two cores.
  *
- * One word in a page that both ranks map: whoever sees the number it waits for writes
- * the next one.  Nothing else is in that cache line, and nothing else is done, so the
- * time per flip is that of moving one line from one core to the other.
+ * One word in a page that both ranks map: a rank that sees the awaited number writes the next
+ * one.  The cache line has no other data, and the ranks do nothing else, so the
+ * time per flip is the time to move one line from one core to the other.
  *
  * The page is a memfd of rank 0; rank 1 opens it through /proc, which the system
  * allows to processes of one user.
@@ -26,13 +26,13 @@
 
 #define LINE_BYTES 4096
 #define LINE_TAG   1
-#define SPINS      100000 /* then let others run: with one core, that is the peer */
+#define SPINS      100000 /* then yield: with one core, the peer needs it */
 
 struct perf_line {
     _Atomic uint64_t word; /* flips so far: odd after rank 0, even after rank 1 */
 };
 
-/* Where rank 0 has the page: a number of a process means something on its own host only. */
+/* The place of rank 0's page: process ids are valid only on their own host. */
 struct place {
     uint64_t host;
     int32_t pid, fd;
@@ -82,7 +82,7 @@ static int make_line(struct perf *p)
     return err;
 }
 
-/* The page of the other rank, or NULL: it is on another host, or cannot be looked into. */
+/* Maps the page of the other rank; NULL: it is on another host, or not accessible. */
 static struct perf_line *open_line(const struct place *place)
 {
     struct perf_line *line;

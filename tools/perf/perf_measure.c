@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf_measure.c - latency and bandwidth, and what all measurements have in common.
+ * perf_measure.c - latency and bandwidth, and code shared by all measurements.
  *
- * Rank 0 holds the clock.  Every measurement is PERF_REPEATS blocks of equal work, and
- * one before them that does not count; the median and the best block are printed.
+ * Rank 0 holds the clock.  Every measurement is PERF_REPEATS blocks of equal work, after
+ * one that does not count; the median and the best block are printed.
  *
  *   lat        rank 0 sends and waits for the answer; both have posted their receive
  *              before the message can come, and answer before they post the next
@@ -78,8 +78,8 @@ static int start_send(struct perf *p, size_t size, mbx_request *request)
     return mbx_send(p->ep, p->peer, 0, PERF_DATA_TAG, p->send, size, NULL, request);
 }
 
-/* Half a round: sends, and while the message is under way does what can wait, so that
- * the next answer finds its receive posted and leaves as soon as its question is there. */
+/* Half a round: sends, and posts the next receive while the message is in flight, so that the
+ * next answer finds its receive posted and leaves at once. */
 static int send_and_post(struct perf *p, size_t size, bool more, mbx_request *received)
 {
     mbx_request sent;
@@ -92,7 +92,7 @@ static int send_and_post(struct perf *p, size_t size, bool more, mbx_request *re
 
 static int ping(struct perf *p, size_t size, uint64_t count)
 {
-    mbx_request received[2]; /* of this round and the next */
+    mbx_request received[2]; /* for this round and the next */
     int err = start_recv(p, size, &received[0]);
 
     for (uint64_t i = 0; i < count && err == 0; i++) {
@@ -167,14 +167,14 @@ int perf_latency(struct perf *p, const struct perf_case *c)
         if (p->line != NULL)
             line[i] = perf_line_flip(p, max_size(count, 100));
     }
-    if (p->rank == 0) /* the first block was to warm up */
+    if (p->rank == 0) /* the first block was a warm-up */
         print_latency(p, c, count * PERF_REPEATS, half + 1, line + 1);
     return 0;
 }
 
 /* ---- bw ---- */
 
-/* Takes sends and receives that are complete until so many were seen. */
+/* Takes completed sends and receives until `count` were seen. */
 int perf_collect(struct perf *p, unsigned queues, uint64_t count)
 {
     struct mbx_completion done[ENTRIES];
@@ -227,8 +227,8 @@ static int recv_window(struct perf *p, const struct perf_case *c, bool is_last)
     return err != 0 ? err : answer(p);
 }
 
-/* Rank 0 has all that it waits for, and says so.  Until then rank 1 makes progress: what it has still to say of its
- * receives may be queued, and mbx_job_fence() sends nothing. */
+/* Rank 0 has received everything, and tells rank 1.  Until then rank 1 makes progress: its last
+ * answers may still be queued, and mbx_job_fence() sends nothing. */
 int perf_end_together(struct perf *p)
 {
     mbx_request request;

@@ -7,8 +7,8 @@
  *   greeting               <───>  greeting       magic, and what is to be measured
  *   MBX_BOOT=socket:FD:1          MBX_BOOT=socket:FD:0
  *
- * From there on the two are a job (boot/socket.c), and measure as if a launcher had started
- * them.  A listener that is greeted wrongly, or not at all, says so and goes on listening.
+ * From then on the two are a job (boot/socket.c), and measure as if a launcher had started
+ * them.  A listener that gets a wrong greeting, or none, reports it and continues to listen.
  */
 #include "perf_pair.h"
 
@@ -53,7 +53,7 @@ static int await(int fd, short events, uint64_t start)
     return ready < 0 && errno != EINTR ? -errno : 0;
 }
 
-/* All of size bytes, sent or received.  0 or a negative errno. */
+/* Sends or receives exactly size bytes.  0 or a negative errno. */
 static int transfer(int fd, bool is_send, void *bytes, size_t size)
 {
     uint64_t start = clock_now();
@@ -78,7 +78,7 @@ static int transfer(int fd, bool is_send, void *bytes, size_t size)
     return err;
 }
 
-/* 0 and what the other side is to measure; -EPROTO it is no `mbx perf`. */
+/* 0 and the other side's measurement; -EPROTO if it is not `mbx perf`. */
 static int greet(int fd, const char *text, struct greeting *other)
 {
     struct greeting own = {.magic = MAGIC};
@@ -94,7 +94,7 @@ static int greet(int fd, const char *text, struct greeting *other)
     return err;
 }
 
-/* Fences are small frames to and fro. */
+/* Fences are small frames in both directions. */
 static void set_nodelay(int fd)
 {
     sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -128,7 +128,7 @@ static int bind_to(int domain, const struct sockaddr *any, unsigned size)
     return err;
 }
 
-/* A listening socket, or a negative errno.  Without IPv6 it is one of IPv4. */
+/* A listening socket, or a negative errno.  Without IPv6 it is an IPv4 socket. */
 static int listen_at(const char *port)
 {
     in_port_t number = htons((in_port_t)strtoul(port, NULL, 10));
@@ -141,7 +141,7 @@ static int listen_at(const char *port)
     return fd;
 }
 
-/* A connection of another `mbx perf`. */
+/* Accepts the connection of another `mbx perf`. */
 static int accept_greeted(const struct tool *tool, int listener, const char *text,
                           struct greeting *other)
 {

@@ -4,15 +4,15 @@
  *
  * Rank 0 receives, holds the clock and prints; rank 1 sends.  Message i has tag i.
  *
- *   depth, posted       rank 0 posts its receives, tag 0 first, and says so; rank 1 sends, tag 0 last
- *   depth, unexpected   rank 1 sends, tag 0 first, and then says so; rank 0 receives, tag 0 last
- *   flood               rank 1 sends; rank 0 asks until all is there or several answers in a row have brought
- *                       nothing, and then receives, tag 0 last
+ *   depth, posted       rank 0 posts its receives, tag 0 first, and signals; rank 1 sends, tag 0 last
+ *   depth, unexpected   rank 1 sends, tag 0 first, and then signals; rank 0 receives, tag 0 last
+ *   flood               rank 1 sends; rank 0 sends questions until all messages are there or several answers in a row
+ *                       have brought none, and then receives, tag 0 last
  *
- * Rank 1 answers when it has started all sends, and its answers leave after what may leave unasked.  So flood
- * does not depend on time: a rank without a core keeps the other one waiting.
+ * Rank 1 answers after it has started all sends, and its answers leave after all messages that can leave without a
+ * receive.  So flood does not depend on time: a rank without a core keeps the other one waiting.
  *
- * The clock of depth runs from the moment at which rank 0 has said that it is ready, or begins to
+ * The clock of depth runs from the moment at which rank 0 has signalled that it is ready, or begins to
  * receive, to the last completion.  With one receive posted this is a round trip.
  */
 #include "perf.h"
@@ -25,7 +25,7 @@
 #define MESSAGES  1 /* context ids */
 #define SIGNALS   2
 #define QUESTIONS 3
-#define QUIET     8 /* flood: so many answers in a row bring nothing; credit may come between two */
+#define QUIET     8 /* flood: answers in a row without a message; credit may come between two */
 
 static int signal_peer(struct perf *p)
 {
@@ -95,7 +95,7 @@ static int depth_block(struct perf *p, const struct perf_case *c, bool is_posted
 
     if (p->rank == 1) {
         err = send_all(p, c, is_posted);
-        return err != 0 ? err : await_signal(p); /* one block does not run into the next */
+        return err != 0 ? err : await_signal(p); /* one block must not overlap the next */
     }
     err = is_posted ? receive_posted(p, c, source, &start)
                     : receive_unexpected(p, c, source, &start);
@@ -159,7 +159,7 @@ static int answer_all(struct perf *p)
     return err;
 }
 
-/* What rank 1 sends unasked is there. */
+/* Waits until the messages that rank 1 can send without a receive have arrived. */
 static int await_flood(struct perf *p, const struct perf_case *c, uint64_t *messages,
                        uint64_t *bytes)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf_rate.c - `mbx perf rate`: how many messages go one way in a second.
+ * perf_rate.c - `mbx perf rate`: the number of messages per second in one direction.
  *
  * Rank 0 sends a window.  Rank 1 answers with an empty message when it has received all of it, and then
  * posts the receives of the next window, while rank 0 sends that.  It is the loop of the MPI programs in bench/
- * ({MPI_Irecv ..., MPI_Waitall, MPI_Send}), in what a program of many short messages would call:
+ * ({MPI_Irecv ..., MPI_Waitall, MPI_Send}), with the calls that suit a program of many short messages:
  *
  *   mbx_try_send    a message that leaves at once has no request; mbx_send() sends what does not
- *   MBX_DONE        a receive that is complete is counted by a call, and has no completion entry
+ *   MBX_DONE        a completed receive is counted by a callback, and has no completion entry
  */
 #include "perf.h"
 
@@ -15,7 +15,7 @@
 
 #include "base/base.h"
 
-/* Looks in vain behind which rank 1 sleeps: some 50 us. */
+/* Empty polls before rank 1 sleeps: some 50 us. */
 #define LOOKS_AWAKE 2048u
 
 static void count_received(const struct mbx_completion *completion)
@@ -37,7 +37,7 @@ static int post_window(struct perf *p, const struct perf_case *c)
     return err;
 }
 
-/* One look, or a sleep if there were too many in vain. */
+/* Polls once, or sleeps after too many empty polls. */
 static int look_for_received(struct perf *p, unsigned *in_vain)
 {
     int err;
@@ -63,7 +63,7 @@ static int await_received(struct perf *p, uint64_t count)
     return err != 0 ? err : p->error;
 }
 
-/* A message that has left at once is complete, and has no entry. */
+/* A message that has left at once is complete, and has no completion entry. */
 static int send_one(struct perf *p, size_t size, uint64_t *entries)
 {
     int sent = mbx_try_send(p->ep, p->peer, 0, PERF_DATA_TAG, p->send, size, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf_sizes.c - the sizes that shall be measured, as users write them.
+ * perf_sizes.c - parses the sizes to measure.
  */
 #include "perf.h"
 
@@ -26,7 +26,7 @@ static int take_range(const struct tool *tool, const char *option, uint64_t most
     if (from > to)
         return tool_usage_error(tool, "%s %s-%s: the first is larger", option, first, last);
     for (sizes->count = 0; from <= to; from = from == 0 ? 1 : from * 2)
-        sizes->size[sizes->count++] = from; /* 42 at most: tool_size() ends at 2^40 */
+        sizes->size[sizes->count++] = from; /* at most 42: tool_size() ends at 2^40 */
     return 0;
 }
 

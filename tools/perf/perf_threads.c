@@ -2,7 +2,7 @@
 /*
  * perf_threads.c - `mbx perf rate --threads N`: threads of one rank send to as many of the other.
  *
- * Thread t of rank 0 sends windows to thread t of rank 1, with context id t and requests of its own, as
+ * Thread t of rank 0 sends windows to thread t of rank 1, with context id t and its own requests, as
  * a program with MPI_THREAD_MULTIPLE and a communicator for each thread does.  All use one
  * endpoint, with MBX_THREADS=many.  A block begins when all threads of both ranks are ready, and ends
  * when the last thread of rank 0 has its last answer.
@@ -24,7 +24,7 @@
 struct team {
     struct perf *p;
     const struct perf_case *c;
-    uint64_t windows; /* of a thread, in a block */
+    uint64_t windows; /* per thread and block */
     pthread_barrier_t barrier;
     double ns[PERF_REPEATS + 1];
 };
@@ -34,10 +34,10 @@ struct member {
     pthread_t thread;
     uint32_t number;
     uint8_t *buffer;
-    mbx_request *requests; /* of a window */
+    mbx_request *requests; /* for a window */
 };
 
-/* The other threads would wait for this one, here and there: the job ends. */
+/* After an error the threads of both ranks would wait for this one: ends the job. */
 static void must(const struct member *m, int err)
 {
     if (err == 0)
@@ -93,8 +93,8 @@ static int recv_window(const struct member *m, bool is_last)
     return err != 0 ? err : mbx_inject(p->ep, p->peer, m->number, ANSWER_TAG, NULL, 0, 0);
 }
 
-/* All threads of this rank; the first one also waits for the other rank, and starts the clock before it lets the
- * others go. */
+/* A barrier for all threads of this rank; the first one also waits for the other rank, and
+ * starts the clock before it releases the others. */
 static void meet(const struct member *m, uint64_t *start)
 {
     pthread_barrier_wait(&m->team->barrier);
@@ -145,7 +145,7 @@ static void print(const struct team *team)
     double ns[PERF_REPEATS];
     struct perf_times times;
 
-    memcpy(ns, team->ns + 1, sizeof ns); /* the first block was to warm up */
+    memcpy(ns, team->ns + 1, sizeof ns); /* the first block was a warm-up */
     times = perf_summary(ns, PERF_REPEATS);
     perf_say(team->p->json,
              "perf=rate size=%zu window=%u threads=%u median_messages_per_s=%.0f "

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts.c - asks hosts through launchers, see hosts.h.
+ * hosts.c - queries hosts through launchers, see hosts.h.
  *
  *   command ──fork, exec──> launcher ──> mbx queues --snapshot, on one host or on several
- *      its standard output ──> snapshots (snapshot.h)      its standard error ──> the last line of it, if there is no answer
+ *      its standard output ──> snapshots (snapshot.h)      its standard error ──> its last line, if there is no answer
  *
- * AT_ONCE launchers run at a time.  One whose time is over is ended, and so is what it has started here; if mbx is interrupted, all are.
+ * AT_ONCE launchers run at a time.  A launcher that exceeds its time is ended, with the processes that it has started here; if mbx is
+ * interrupted, all are.
  */
 #include "hosts.h"
 
@@ -34,9 +35,9 @@
 
 #define AT_ONCE  64
 #define LIMIT_NS (30 * CLOCK_S)
-#define LOOK_NS  (5 * CLOCK_MS) /* whether one has ended that prints no more */
-#define TRIES    3              /* of a launcher that mixes the lines of hosts */
-#define GRACE_NS CLOCK_S        /* from SIGTERM to SIGKILL, and behind that */
+#define LOOK_NS  (5 * CLOCK_MS) /* interval to check for the end of one with closed output */
+#define TRIES    3              /* with a launcher that mixes the lines of hosts */
+#define GRACE_NS CLOCK_S        /* from SIGTERM to SIGKILL, and again after that */
 #define SAID     2048
 
 /* ---- options ---- */
@@ -69,8 +70,9 @@ int hosts_option(struct hosts *hosts, const struct tool *tool, int option, const
     return err;
 }
 
-/* The words of a command line: spaces separate, and quotes and backslashes do what they do in a shell, which there is none of.
- * `host` stands in the place of %h.  0; -ENOMEM; -EINVAL a quote does not end, or there is no word. */
+/* Splits a command line into words: spaces separate, and quotes and backslashes work as in a
+ * shell, but no shell runs. `host` replaces %h.  0; -ENOMEM; -EINVAL: a quote does not end, or
+ * there is no word. */
 static int split(const char *line, const char *host, char ***out)
 {
     size_t size = strlen(line) + 1, count = 0, used = 0;
@@ -111,7 +113,7 @@ static int split(const char *line, const char *host, char ***out)
     return quote == '\0' && count != 0 ? 0 : -EINVAL;
 }
 
-/* Of a long command its end, where the host mostly is. */
+/* For a long command its end, which usually contains the host. */
 static void label(const char *text, char to[HOSTS_LABEL])
 {
     size_t size = strlen(text);
@@ -140,7 +142,7 @@ static int add_command(struct hosts *hosts, const struct tool *tool, const char 
     return 0;
 }
 
-/* One for each host of the list. */
+/* Adds one command for each host of the list. */
 static int add_list(struct hosts *hosts, const struct tool *tool)
 {
     const char *launch =
@@ -201,10 +203,10 @@ void hosts_fini(struct hosts *hosts)
 struct running {
     struct hosts_command *command;
     pid_t pid;
-    int out, err;            /* what it prints; -1: closed */
-    uint64_t end_ns;         /* it has time until then */
-    bool is_late, is_killed; /* SIGTERM, SIGKILL was sent; it has time until end_ns to end */
-    bool is_left;            /* it has not */
+    int out, err;            /* its output pipes; -1: closed */
+    uint64_t end_ns;         /* its time limit */
+    bool is_late, is_killed; /* SIGTERM, SIGKILL was sent; end_ns is the limit to end */
+    bool is_left;            /* it has not ended by then */
     bool is_reaped;
     int status;      /* of waitpid() */
     char said[SAID]; /* the end of its standard error */
@@ -212,7 +214,8 @@ struct running {
     struct snapshots snapshots;
 };
 
-/* parent: so that it ends with mbx, also if that is killed before the child says so. */
+/* Executes a launcher in a child of `parent`.  The child ends with mbx, even if mbx is killed
+ * before prctl(). */
 static void become(struct hosts_command *command, char *const *arguments, int out, int err,
                    pid_t parent, const struct interrupt *held)
 {
@@ -246,12 +249,12 @@ struct look {
     char *const *arguments;
     struct hosts_merge merge;
     struct interrupt held;
-    size_t bytes; /* of all answers */
-    bool is_late; /* one of them was */
+    size_t bytes; /* total size of all answers */
+    bool is_late; /* one of them was late */
     int error;
 };
 
-/* 0; a negative errno. */
+/* Starts a launcher.  0; a negative errno. */
 static int start(struct running *running, struct hosts_command *command, struct look *look)
 {
     int out[2], err[2], error;
@@ -283,7 +286,7 @@ static int start(struct running *running, struct hosts_command *command, struct 
     return error;
 }
 
-/* The end of what was said is kept: the last line says why. */
+/* Keeps the end of standard error: its last line has the reason of a failure. */
 static void keep_said(struct running *running, const char *bytes, size_t size)
 {
     size_t drop;
@@ -317,7 +320,8 @@ static void read_from(struct running *running, int *fd)
     }
 }
 
-/* Waits until one of them prints something or may have ended, or a time is over.  0; -EINTR. */
+/* Waits until a launcher prints something or may have ended, or a time limit is reached.  0;
+ * -EINTR. */
 static int wait_for_any(const struct look *look, struct running *all, uint32_t count)
 {
     struct pollfd fds[2 * AT_ONCE];
@@ -351,7 +355,7 @@ static void close_both(struct running *running)
     running->out = running->err = -1;
 }
 
-/* What it has said before it ended. */
+/* Reads the rest of standard error of a launcher that has ended. */
 static void read_rest(struct running *running)
 {
     struct pollfd one = {.fd = running->err, .events = POLLIN};
@@ -360,8 +364,8 @@ static void read_rest(struct running *running)
         read_from(running, &running->err);
 }
 
-/* SIGTERM lets a launcher end what it has started elsewhere.  What does not end by it is killed; what is still there then, in a call
- * that nothing interrupts, is left alone. */
+/* SIGTERM lets a launcher end the processes that it has started elsewhere.  A launcher that
+ * remains is killed; one that still remains, in an uninterruptible call, is left alone. */
 static void end_late(struct running *running)
 {
     if (clock_now() < running->end_ns)
@@ -375,8 +379,8 @@ static void end_late(struct running *running)
     running->end_ns = clock_now() + GRACE_NS;
 }
 
-/* Has it ended?  Its standard error does not tell: ssh may leave a process behind that has it (ControlPersist).  Or its time
- * is over. */
+/* Has the launcher ended, or has it exceeded its time?  Its standard error does not show the
+ * end: ssh may leave a process behind that holds it open (ControlPersist). */
 static bool has_ended(struct running *running)
 {
     if (running->out < 0 || running->is_late)
@@ -390,7 +394,8 @@ static bool has_ended(struct running *running)
 
 /* ---- what it has answered ---- */
 
-/* The last line that a launcher said, to be printed: lines of snapshots do not count. */
+/* The last line of a launcher's standard error, made printable; lines of snapshots do not
+ * count. */
 static void last_words(const struct running *running, char *words, size_t size)
 {
     size_t end = running->said_size, start = end;
@@ -432,7 +437,7 @@ static void why_none(const struct running *running, uint64_t limit_ns, char *why
                  words);
 }
 
-/* Into the merge.  How many of the answers are mixed with others. */
+/* Merges the answers.  Returns the number of answers that are mixed with others. */
 static uint32_t take_answers(struct look *look, struct running *running)
 {
     uint32_t mixed = 0;
@@ -463,7 +468,8 @@ static void say_none(struct look *look, struct hosts_command *command, const cha
     look->error = hosts_merge_none(&look->merge, command->label, why);
 }
 
-/* Was this said of a host since `first`?  A launcher may start mbx several times on each. */
+/* Was this reported for a host since `first`?  A launcher may start mbx several times on
+ * each. */
 static bool is_said(const struct hosts_merge *merge, uint32_t first, const char *why)
 {
     for (uint32_t i = first; i < merge->host_count; i++)
@@ -472,7 +478,8 @@ static bool is_said(const struct hosts_merge *merge, uint32_t first, const char 
     return false;
 }
 
-/* Answers that are refused, but for those of hosts that are there by another one.  How many of them are mixed. */
+/* Reports refused answers, unless another answer of the same host was accepted.  Returns the
+ * number of mixed ones. */
 static uint32_t say_refused(struct look *look, struct running *running)
 {
     uint32_t mixed = 0, first = look->merge.host_count;
@@ -497,11 +504,11 @@ static uint32_t say_refused(struct look *look, struct running *running)
     return mixed;
 }
 
-/* What is said of a launcher that has ended, and is not called again. */
+/* Reports on a launcher that has ended, and is not started again. */
 static void finish(struct look *look, struct running *running)
 {
     struct hosts_command *command = running->command;
-    bool is_one = look->hosts->list != NULL && command->has_answered; /* and it has answered */
+    bool is_one = look->hosts->list != NULL && command->has_answered; /* its one host */
     uint32_t mixed = say_refused(look, running);
     char why[OBSERVE_REFUSED];
 
@@ -520,14 +527,15 @@ static void finish(struct look *look, struct running *running)
 
 /* ---- a look ---- */
 
-/* Where the lines of hosts were mixed, it is called again: those that have answered are not taken twice. */
+/* A launcher that has mixed the lines of hosts is started again; hosts that have answered are
+ * not merged twice. */
 static bool is_called_again(const struct running *running, uint32_t mixed, unsigned tries)
 {
     return mixed != 0 && tries < TRIES && !running->is_late && running->status == 0 &&
            !running->snapshots.is_full;
 }
 
-/* Ends one that has ended; false: it runs again. */
+/* Handles a launcher that has ended; false: it runs again. */
 static bool settle(struct look *look, struct running *running)
 {
     struct hosts_command *command = running->command;
@@ -546,7 +554,7 @@ static bool settle(struct look *look, struct running *running)
     return !again || look->error != 0;
 }
 
-/* After an error those that run are ended, all of them at once. */
+/* After an error: ends all running launchers at once. */
 static void give_up(struct running *all, uint32_t count)
 {
     uint32_t open = count;
@@ -593,7 +601,7 @@ static void call_all(struct look *look)
     mem_free(all);
 }
 
-/* What each of them is told, behind the launcher's words. */
+/* The arguments after the words of each launcher. */
 struct arguments {
     char *words[16];
     char wait[24], job[24], rank[16];
@@ -644,13 +652,13 @@ int hosts_look(struct hosts *hosts, const struct observe_options *wanted, bool s
         return -ENOMEM;
     make_arguments(&arguments, own != NULL ? own : copy, wanted, stats, details);
     look.arguments = arguments.words;
-    signal(SIGCHLD, SIG_DFL); /* if it is ignored, there is nothing to wait for */
+    signal(SIGCHLD, SIG_DFL); /* if SIGCHLD is ignored, waitpid() finds no child */
     interrupt_hold(&look.held);
     process_adopt_orphans();
     started = process_started(getpid());
     call_all(&look);
     if (look.is_late || look.error != 0)
-        process_end_descendants(started); /* what a launcher has left behind */
+        process_end_descendants(started); /* processes that a launcher has left behind */
     process_leave_orphans();
     interrupt_release(&look.held);
     mem_free(own);

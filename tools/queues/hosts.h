@@ -4,12 +4,12 @@
  *
  *   --launch 'srun --overlap -N4 --ntasks-per-node=1'     one command, which starts mbx on each host
  *   --launch 'ssh node1' --launch 'ssh node2'             a command for each
- *   --hosts node1,node2 [--launch 'ssh -p 2222 %h']       one of them for each host
+ *   --hosts node1,node2 [--launch 'ssh -p 2222 %h']       this command for each host
  *
- * Each look starts `mbx queues --snapshot` by these commands and waits until all have ended, or their time is over, so a look
- * that begins after another one has ended sees every host after that one saw any.  No clock of another host is looked at.
+ * Each inspection starts `mbx queues --snapshot` by these commands and waits until all have ended, or their time is over.  So an
+ * inspection that begins after another has ended inspects every host later than the other one did.  No clock of another host is used.
  *
- * A host that does not answer is named, and its ranks are not there: graph.h takes nobody for blocked who was not seen.
+ * A host that does not answer is named, and its ranks are missing: graph.h treats no missing rank as blocked.
  */
 #ifndef TOOLS_HOSTS_H
 #define TOOLS_HOSTS_H
@@ -23,25 +23,26 @@
 struct hosts_command {
     char **words;            /* of the launcher, without mbx; up to NULL */
     char label[HOSTS_LABEL]; /* the host, or the command */
-    bool is_gone;            /* it was called in vain, and is called no more: */
+    bool is_gone;            /* it has not answered, and is not started again: */
     char why[OBSERVE_REFUSED];
-    unsigned tries; /* of this look */
+    unsigned tries; /* in this inspection */
     bool has_answered;
 };
 
 struct hosts {
-    const char **launches; /* as given; of as many as there are arguments */
+    const char **launches; /* as given; has space for as many as there are arguments */
     uint32_t launch_count;
-    const char *list;  /* of --hosts; or NULL */
-    const char *mbx;   /* its path there; NULL: as here */
-    uint64_t limit_ns; /* of a look */
+    const char *list;  /* the value of --hosts; or NULL */
+    const char *mbx;   /* path of mbx on the hosts; NULL: as here */
+    uint64_t limit_ns; /* of an inspection */
     struct hosts_command *commands;
-    uint32_t count; /* 0: this host alone */
+    uint32_t count; /* 0: only this host */
 };
 
 struct tool;
 
-/* Options of a command that can look at several hosts: --launch, --hosts, --mbx, --launch-wait. */
+/* Options of a command that can inspect several hosts: --launch, --hosts, --mbx,
+ * --launch-wait. */
 #define HOSTS_OPTIONS                                                                          \
     {"launch", required_argument, NULL, 'L'}, {"hosts", required_argument, NULL, 'O'},         \
         {"mbx", required_argument, NULL, 'X'},                                                 \
@@ -62,22 +63,24 @@ struct tool;
     "                 that shell\n"                                                            \
     "  --launch-wait MS  how long CMD may take (default 30000)\n"
 
-/* Takes one of these options.  0; TOOL_USAGE after naming what is wrong; -1: it is none of them. */
+/* Takes one of these options.  0; TOOL_USAGE after an error message; -1: it is none of them. */
 int hosts_option(struct hosts *hosts, const struct tool *tool, int option, const char *text);
 
 /* argc: of the command.  0; -ENOMEM. */
 int hosts_init(struct hosts *hosts, int argc);
 
-/* When all options were given: what is called.  0; or the exit status, after saying what is wrong. */
+/* Called after all options: makes the commands.  0; or the exit status, after an error
+ * message. */
 int hosts_prepare(struct hosts *hosts, const struct tool *tool);
 void hosts_fini(struct hosts *hosts);
 
-/* Looks at all of them.  details: as in struct queues_json.  0 with out->hosts, of which each has answered or not;
- * -ENOMEM; another negative errno.  Undone by observe_free(). */
+/* Inspects all hosts.  details: as in struct queues_json.  0 with out->hosts, each of which has
+ * answered or not; -ENOMEM; another negative errno.  Undone by observe_free(). */
 int hosts_look(struct hosts *hosts, const struct observe_options *wanted, bool stats,
                bool details, struct observed *out);
 
-/* Which have not answered, or have refused something, and why; a line each.  How many have not. */
+/* Reports hosts that have not answered, or have refused something, and the reason; a line
+ * each.  Returns the number of hosts that have not answered. */
 uint32_t hosts_say(FILE *out, const struct observed *observed);
 
 /* ---- hosts_merge.c: the snapshots of several hosts become one ---- */
@@ -89,18 +92,17 @@ struct hosts_merge {
     uint32_t host_count, host_capacity;
 };
 
-/* Takes what a host has answered; of one that is there already nothing.  One that has the id of another one, and other ranks, has not
- * answered.  0;
- * -ENOMEM. */
+/* Adds the answer of a host, unless the host was added before.  A host with the id of another
+ * one, but other ranks, counts as not having answered.  0; -ENOMEM. */
 int hosts_merge_add(struct hosts_merge *merge, struct observed *from);
 
-/* Has this host, of which the id and the name are known, answered? */
+/* Has this host, with this id and name, answered? */
 bool hosts_merge_has(const struct hosts_merge *merge, const struct observed_host *host);
 
-/* A host, or a launcher, that has not answered, and why.  0; -ENOMEM. */
+/* Adds a host, or a launcher, that has not answered, with the reason.  0; -ENOMEM. */
 int hosts_merge_none(struct hosts_merge *merge, const char *name, const char *why);
 
-/* All were added.  0; -ENOMEM, and *out is empty.  Ends the merge in any case. */
+/* Ends the merge after the last host.  0; -ENOMEM, and *out is empty. */
 int hosts_merge_end(struct hosts_merge *merge, struct observed *out);
 
 #endif

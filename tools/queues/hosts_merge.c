@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts_merge.c - the snapshots of several hosts as one job.
+ * hosts_merge.c - merges the snapshots of several hosts into one job.
  *
- * Ranks find each other by the names of their addresses, which are the same on all hosts.  If two endpoints of a job have one
- * address, or one rank, on two hosts or in two processes, then
+ * Ranks find each other by the names of their addresses, which are the same on all hosts.  If two endpoints of a job have the same
+ * address, or the same rank, on two hosts or in two processes, then
  *
- *   both are one endpoint         two hosts see it (containers that share processes): one of them is left out
- *   they are not                  a snapshot is wrong: both count as not seen, and why is said
+ *   both are one endpoint         two hosts see it (containers that share processes): one of them is omitted
+ *   they are not                  a snapshot is wrong: both count as not observed, and the reason is reported
  *
- * If ranks do not agree how large the job is, its size is not known.
+ * If ranks disagree about the size of the job, its size is unknown.
  */
 #include "hosts.h"
 
@@ -22,7 +22,7 @@
 
 /* ---- hosts ---- */
 
-/* For one more; NULL: no memory. */
+/* Makes space for one more; NULL: no memory. */
 static struct observed_host *add_host(struct hosts_merge *merge)
 {
     if (merge->host_count == merge->host_capacity) {
@@ -49,7 +49,7 @@ int hosts_merge_none(struct hosts_merge *merge, const char *name, const char *wh
     return 0;
 }
 
-/* NULL: it has not answered. */
+/* The host of this id; NULL if it has not answered. */
 static const struct observed_host *host_of(const struct hosts_merge *merge, uint64_t id)
 {
     for (uint32_t i = 0; i < merge->host_count; i++)
@@ -84,8 +84,8 @@ static bool make_space(struct hosts_merge *merge, uint32_t more)
     return true;
 }
 
-/* Does a host show the ranks that the one of the same id has shown?  Containers with names of their own may share processes.  The
- * ranks of a host stand together, sorted as in `from`. */
+/* Does a host show the same ranks as the host with the same id?  Containers with different
+ * names may share processes.  The ranks of a host are adjacent, and sorted as in `from`. */
 static bool shows_the_same(const struct hosts_merge *merge, const struct observed *from)
 {
     const struct inspect_rank *more = from->count != 0 ? from->jobs[0].ranks : NULL;
@@ -169,7 +169,7 @@ static int by_rank(const void *a, const void *b)
     return order != 0 ? order : compare(x->host, y->host);
 }
 
-/* What it has said counts no more. */
+/* Invalidates the report of a rank. */
 static void refuse(struct inspect_rank *rank, const struct inspect_rank *other,
                    const char *what)
 {
@@ -187,7 +187,8 @@ static bool is_one_endpoint(const struct inspect_rank *a, const struct inspect_r
            a->head.open_ns == b->head.open_ns && a->head.rank == b->head.rank;
 }
 
-/* An endpoint that two hosts see is there once; two that have one address are not judged. */
+/* Keeps one copy of an endpoint that two hosts see; two endpoints with the same address are not
+ * judged. */
 static void look_at_addresses(struct hosts_merge *merge)
 {
     uint32_t kept = 0;
@@ -212,14 +213,14 @@ static void look_at_addresses(struct hosts_merge *merge)
     merge->count = kept;
 }
 
-/* Is this, behind `first`, the same rank? */
+/* Is this the same rank as `first`? */
 static bool is_rank_of(const struct inspect_rank *first, const struct inspect_rank *rank)
 {
     return first->head.job == rank->head.job && first->head.rank == rank->head.rank &&
            rank->head.rank != INSPECT_NOBODY;
 }
 
-/* A rank is on one host. */
+/* A rank is on one host: two hosts with the same rank are not judged. */
 static void look_at_ranks(struct hosts_merge *merge)
 {
     uint32_t end;
@@ -239,7 +240,8 @@ static void look_at_ranks(struct hosts_merge *merge)
     }
 }
 
-/* A job of which all ranks are said to be seen is judged otherwise than one of which some are not: so each must be there, once. */
+/* A job counts as completely observed only if each rank is there, exactly once: incomplete jobs
+ * are judged differently. */
 static void look_at_size(struct inspect_job *job)
 {
     for (uint32_t i = 0; i < job->count; i++)
@@ -251,7 +253,7 @@ static void look_at_size(struct inspect_job *job)
         }
 }
 
-/* They have answered in any order. */
+/* Hosts answer in any order. */
 static int by_name(const void *a, const void *b)
 {
     const struct observed_host *x = a, *y = b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queues.c - `mbx queues`: what waits in the ranks of jobs that run now, or waited when their core files were written.
+ * queues.c - `mbx queues`: the queues of the ranks of running jobs, or of jobs with core files.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -86,7 +86,7 @@ struct wanted {
     struct hosts hosts;
     bool stats, json, details, snapshot, watches;
     uint64_t watch_ns;
-    const char **cores; /* of as many as there are arguments */
+    const char **cores; /* has space for as many as there are arguments */
     uint32_t core_count;
 };
 
@@ -110,7 +110,7 @@ static const char *how_text(const struct inspect_rank *rank)
     return "cannot be read";
 }
 
-/* They come with an answer alone. */
+/* Only an answer contains statistics. */
 static bool has_statistics(const struct inspect_rank *rank)
 {
     return rank->text != NULL && rank->text[0] != '\n';
@@ -227,7 +227,7 @@ static int find(struct wanted *wanted, struct observed *observed, char why[OBSER
                          observed);
         for (uint32_t i = 0; i < wanted->hosts.count; i++)
             wanted->hosts.commands[i].is_gone =
-                false; /* --watch: it may answer the next time */
+                false; /* --watch: it may answer in the next round */
         if (err < 0)
             snprintf(why, OBSERVE_WHY, "cannot call the launcher: %s", strerror(-err));
         return err;
@@ -253,7 +253,7 @@ static int print_snapshot(const struct tool *tool, const struct observed *observ
             err = -ENOMEM;
     }
     if (err == 0)
-        err = snapshot_write(text, size - 1); /* but for its line feed */
+        err = snapshot_write(text, size - 1); /* without its line feed */
     free(text);
     if (err != 0)
         tool_error(tool, "cannot write the snapshot: %s", strerror(-err));
@@ -289,7 +289,8 @@ static int print(const struct tool *tool, const struct wanted *wanted,
     return status;
 }
 
-/* It is not said which job is meant: a program that reads JSON gets one without jobs. */
+/* Prints a result without jobs for programs that read JSON, if --job fits no job or
+ * several. */
 static void print_none(const struct wanted *wanted, struct observed *observed)
 {
     const struct queues_json json = {.details = wanted->details};

@@ -31,10 +31,10 @@ static const char *how_name(enum inspect_how how)
     return names[how];
 }
 
-/* Up to the end of the line. */
+/* Prints text up to the end of its line. */
 static void put_text(FILE *out, const char *text)
 {
-    static char line[INSPECT_TEXT_SIZE + 1]; /* of a page, at most */
+    static char line[INSPECT_TEXT_SIZE + 1]; /* maximum length in a page */
 
     snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
     escape_put_string(out, ESCAPE_JSON, line);
@@ -46,7 +46,7 @@ static void put_field(FILE *out, const char *name, const char *text)
     put_text(out, text);
 }
 
-/* An array of lines; NULL: none. */
+/* Prints an array of lines; NULL: an empty one. */
 static void put_lines(FILE *out, const char *name, const char *text)
 {
     fprintf(out, "\"%s\":[", name);
@@ -60,7 +60,7 @@ static void put_lines(FILE *out, const char *name, const char *text)
     putc(']', out);
 }
 
-/* null if it is not known. */
+/* null if it is unknown. */
 static void put_number(FILE *out, const char *name, uint32_t number)
 {
     if (number == INSPECT_NOBODY)
@@ -103,7 +103,7 @@ static void put_entry(FILE *out, const struct inspect_job *job, uint32_t at,
     putc('}', out);
 }
 
-/* For how long nothing has happened, in 32 bits: 49 days at most; null if it is not known. */
+/* How long nothing has happened, in 32 bits: at most 49 days; null if it is unknown. */
 static void put_still(FILE *out, const struct inspect_rank *rank)
 {
     const struct inspect_state *state = &rank->state;
@@ -114,7 +114,7 @@ static void put_still(FILE *out, const struct inspect_rank *rank)
     put_number(out, "still_ms", (uint32_t)ms);
 }
 
-/* What only its host can say. */
+/* Facts that only the rank's own host knows. */
 static void put_details(FILE *out, const struct inspect_rank *rank)
 {
     char words[OUTSIDE_MAX];
@@ -130,7 +130,7 @@ static void put_details(FILE *out, const struct inspect_rank *rank)
               diagnose_fallbacks(rank) != 0 ? outside_no_attach(rank, words) : "");
 }
 
-/* Whose it is, and where. */
+/* The identity of a rank: its user, host, job and process. */
 static void put_head(FILE *out, const struct inspect_rank *rank, const char *host)
 {
     const struct inspect_head *head = &rank->head;
@@ -211,7 +211,7 @@ static void put_host(FILE *out, const struct observed_host *host, bool details)
     putc('}', out);
 }
 
-/* This one, as others see it. */
+/* Describes this host for other hosts. */
 static void describe_here(const struct observed *observed, bool details,
                           struct observed_host *here)
 {

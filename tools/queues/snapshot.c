@@ -19,7 +19,7 @@
 #define MARK       SNAPSHOT_MARK
 #define VERSION    1u
 #define STREAMS    16384u /* of one launcher */
-#define CHECK_SIZE 9      /* a space, and its digits */
+#define CHECK_SIZE 9      /* a space, and the digits of the check */
 
 static uint32_t hash(const char *bytes, size_t size)
 {
@@ -47,7 +47,7 @@ static int write_all(int fd, const char *bytes, size_t size)
     return 0;
 }
 
-/* Where lines stay in one piece, see snapshot.h. */
+/* Chooses the output that keeps lines in one piece, see snapshot.h. */
 static int best_way(void)
 {
     struct stat other;
@@ -57,7 +57,7 @@ static int best_way(void)
                : STDOUT_FILENO;
 }
 
-/* The text that fits beside numbers as long as these. */
+/* Length of the text that fits in a line with numbers of this length. */
 static size_t text_that_fits(size_t count)
 {
     char numbers[64];
@@ -67,7 +67,7 @@ static size_t text_that_fits(size_t count)
                              count, count, SNAPSHOT_LINE));
 }
 
-/* SNAPSHOT_LINE bytes. */
+/* Makes a line of SNAPSHOT_LINE bytes. */
 static void make_line(char line[SNAPSHOT_LINE + 1], uint64_t stream, size_t number,
                       size_t count, const char *text, size_t size)
 {
@@ -108,7 +108,8 @@ struct line {
     size_t size;
 };
 
-/* A number behind a space; digits alone.  False: it is none, or larger. */
+/* Reads a number after a space; only digits.  False: there is none, or it is larger than
+ * most. */
 static bool take_number(const char **at, const char *end, unsigned base, uint64_t most,
                         uint64_t *number)
 {
@@ -128,7 +129,8 @@ static bool take_number(const char **at, const char *end, unsigned base, uint64_
     return *at != start;
 }
 
-/* Whether [at, end), which begins behind the version, is a whole line; start is where it began. */
+/* True if [at, end), which begins after the version, is a complete line; start is its
+ * beginning. */
 static bool parse(const char *start, const char *at, const char *end, struct line *line)
 {
     uint64_t number, count, size, check;
@@ -215,7 +217,7 @@ static void add_line(struct snapshots *snapshots, const struct line *line)
     snapshot->next++;
 }
 
-/* A launcher may have put something before it. */
+/* Finds the mark in a line: a launcher may have put a label before it. */
 static void end_line(struct snapshots *snapshots, unsigned source)
 {
     const char *at = snapshots->sources[source].line;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * snapshot_read.c - the text of a snapshot, looked at and taken apart.
+ * snapshot_read.c - parses and checks the text of a snapshot.
  *
- * Each object has a table of its fields: the type of each, the largest value, and where it goes.  A field that is missing or is
- * there twice is an error; one that is not known is passed over: a newer mbx may have more of them.
+ * Each object has a table of its fields: the type of each, the largest value, and its destination.  A missing or repeated
+ * field is an error; an unknown one is skipped: a newer mbx may have more of them.
  *
- * What holds of what was read: texts are printable and end; numbers are in their range; an entry is of a kind that
- * there is; no rank has more entries than it counts, and none has more than a page has space for.
+ * After reading: texts are printable and end; numbers are in their range; an entry is of a known
+ * kind; no rank has more entries than it counts, and none has more than a page can hold.
  */
 #include "snapshot.h"
 
@@ -25,12 +25,12 @@
 #define NAMES_MAX ((size_t)INSPECT_TEXT_SIZE)
 
 enum type {
-    NUMBER,   /* of as many bytes as its place has */
-    NULLABLE, /* of 32 bits; null is INSPECT_NOBODY */
+    NUMBER,   /* as wide as its destination */
+    NULLABLE, /* 32 bits; null is INSPECT_NOBODY */
     HEX,      /* 16 hexadecimal digits: 64 bits */
     BOOL,
     TEXT,
-    NESTED /* a function reads it */
+    NESTED /* read by a function */
 };
 
 struct reading {
@@ -38,10 +38,10 @@ struct reading {
     struct observed *out;
     struct inspect_rank *ranks; /* of all jobs */
     uint32_t count, capacity;
-    uint64_t job; /* that is being read */
+    uint64_t job; /* the job that is being read */
     uint64_t format;
     bool has_jobs;
-    char library[16], host[INSPECT_HOST_TEXT]; /* of who has written it */
+    char library[16], host[INSPECT_HOST_TEXT]; /* of the sender */
     char words[160];
 };
 
@@ -278,7 +278,7 @@ static void read_entries(struct reading *reading, void *into)
     }
 }
 
-/* Lines into one text; they are only printed, so those for which there is no space are left out. */
+/* Reads lines into one text.  They are only printed, so lines that do not fit are omitted. */
 static void read_lines(struct reading *reading, char *text, size_t size)
 {
     size_t used = 0;
@@ -337,7 +337,7 @@ static const struct field rank_fields[] = {
 };
 static_assert(ARRAY_COUNT(rank_fields) <= 64, "read_object() counts them in 64 bits");
 
-/* What fields say together. */
+/* Checks fields against each other. */
 static void check_rank(struct reading *reading, const struct read_rank *read)
 {
     const struct inspect_rank *rank = &read->rank;
@@ -369,7 +369,8 @@ static enum inspect_how how_of(struct reading *reading, const char *name)
     return INSPECT_FAILED;
 }
 
-/* As the texts of a page: its statistics in the first line, then the names.  False: no memory. */
+/* Stores the texts as in a page: the statistics in the first line, then the names.  False: no
+ * memory. */
 static bool keep_text(struct inspect_rank *rank, const struct read_rank *read)
 {
     size_t size = strlen(read->statistics) + strlen(read->names) + 2;
@@ -395,7 +396,7 @@ static void finish_rank(struct reading *reading, struct read_rank *read)
     rank->layout = inspect_mpi_layout(rank->head.mpi);
     rank->state.flags = read->is_threads ? INSPECT_STATE_THREADS : 0;
     if (read->still_ms !=
-        INSPECT_NOBODY) { /* clocks of hosts have nothing in common: a difference alone counts */
+        INSPECT_NOBODY) { /* clocks of hosts are unrelated: only the difference counts */
         rank->state.still_ns = 1;
         rank->state.now_ns = still_ns + 1;
     }
@@ -428,7 +429,7 @@ static bool ranks_reserve(struct reading *reading)
 
 static void read_ranks(struct reading *reading, void *into)
 {
-    static struct read_rank read; /* of some 17 KiB */
+    static struct read_rank read; /* some 17 KiB */
 
     (void)into;
     json_open(&reading->r, '[');
@@ -437,7 +438,7 @@ static void read_ranks(struct reading *reading, void *into)
         read_object(reading, rank_fields, ARRAY_COUNT(rank_fields), &read);
         if (reading->r.wrong == NULL)
             finish_rank(reading, &read);
-        reading->ranks[reading->count++] = read.rank; /* what it has is freed with the others */
+        reading->ranks[reading->count++] = read.rank; /* freed with the others */
     }
 }
 
@@ -447,7 +448,7 @@ struct read_job {
     uint64_t job;
 };
 
-/* Ranks alone may follow: theirs is the job's number. */
+/* Only ranks may follow: the number of the job applies to them. */
 static void read_job_number(struct reading *reading, void *into)
 {
     struct read_job *read = into;
@@ -500,7 +501,7 @@ static const struct field host_fields[] = {
     {"others", NESTED, true, 0, 0, 0, read_others},
 };
 
-/* There is one: the host itself. */
+/* There is only one: the host itself. */
 static void read_hosts(struct reading *reading, void *into)
 {
     struct observed *out = reading->out;
@@ -526,7 +527,7 @@ static void read_format(struct reading *reading, void *into)
     reading->format = json_get_number(&reading->r, UINT64_MAX);
 }
 
-/* Of another version nothing is known but who has written it. */
+/* From another version only the sender is read. */
 static void read_hosts_known(struct reading *reading, void *into)
 {
     if (reading->format == QUEUES_FORMAT)
@@ -551,7 +552,7 @@ static const struct field snapshot_fields[] = {
     {"jobs", NESTED, true, 0, 0, 0, read_jobs_known},
 };
 
-/* All that a snapshot of this version has to have. */
+/* Checks that everything that this version requires is there. */
 static void check_snapshot(struct reading *reading)
 {
     if (reading->r.wrong == NULL && reading->format != QUEUES_FORMAT) {
@@ -566,7 +567,7 @@ static void check_snapshot(struct reading *reading)
     }
 }
 
-/* Whose ranks they are. */
+/* Assigns the ranks to their host. */
 static void place(struct reading *reading)
 {
     const struct observed_host *host = &reading->out->hosts[0];
@@ -592,7 +593,7 @@ static void drop(struct reading *reading)
 
 const char *snapshot_read(const char *text, size_t size, struct observed *out)
 {
-    static struct reading reading; /* keeps the words */
+    static struct reading reading; /* static: the result points into it */
 
     reading = (struct reading){.r = json_reader_of(text, size), .out = out};
     *out = (struct observed){.hosts = mem_calloc(1, sizeof *out->hosts)};

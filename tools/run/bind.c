@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bind.c - cores as hwloc sees them.
+ * bind.c - the cores of the machine, from hwloc.
  *
- * A core's set has all its hardware threads.  Where the machine does not say what a
- * core is (some virtual ones), a processing unit is taken for one.
+ * A core's set has all its hardware threads.  If the machine does not report its cores
+ * (some virtual ones), each processing unit counts as a core.
  */
 #include "bind.h"
 
@@ -11,7 +11,7 @@
 #include <hwloc.h>
 #include <hwloc/glibc-sched.h>
 
-/* Leaves only what this process is allowed to run on. */
+/* Restricts the topology to processing units that this process may use. */
 static void restrict_to_ours(hwloc_topology_t topology)
 {
     hwloc_cpuset_t ours = hwloc_bitmap_alloc();

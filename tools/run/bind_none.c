@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bind_none.c - in place of bind.c where hwloc is not there.
+ * bind_none.c - replaces bind.c in a build without hwloc.
  */
 #include "bind.h"
 

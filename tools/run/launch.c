@@ -2,14 +2,14 @@
 /*
  * launch.c - mbx run's own process: forwards output, input and signals.
  *
- * It makes the board and the pipes, forks the supervisor (supervisor.h), which does everything
- * else, and reads until the supervisor has reported the end and all pipes have ended.
+ * It makes the board and the pipes, and forks the supervisor (supervisor.h), which does everything
+ * else.  It reads until the supervisor has reported the end and all pipes are closed.
  *
- * Signals are passed on from the handler itself, so that they get through while this
- * process waits for somebody to read its output.
+ * The signal handler itself passes signals on, so that they get through while this
+ * process waits for a reader of its output.
  *
- * Input: rank 0 reads our standard input itself, unless that is a terminal: being in
- * another process group, the rank would be stopped.  Then it gets a pipe, and we
+ * Input: rank 0 reads our standard input directly, unless that is a terminal: the rank is
+ * in another process group, and would be stopped.  It then gets a pipe, and we
  * read the terminal while we are in the foreground.
  */
 #include "launch.h"
@@ -36,7 +36,7 @@
 #include "tools/common/process.h"
 #include "tools/common/program.h"
 
-#define DRAIN_MS 1000 /* after the end, for pipes that somebody else holds open */
+#define DRAIN_MS 1000 /* after the end, for pipes that another process holds open */
 
 struct job {
     const struct launch *launch;
@@ -44,9 +44,9 @@ struct job {
     int kvs_shm_fd;
     cpu_set_t *cores;
     struct output output;
-    int *rank_ends;     /* of the output pipes, for the supervisor */
+    int *rank_ends;     /* the ranks' ends of the output pipes, for the supervisor */
     int input_from;     /* standard input of rank 0 */
-    int terminal_to;    /* our end of a pipe in between, or -1 */
+    int terminal_to;    /* our end of the pipe to rank 0, or -1 */
     struct pollfd *fds; /* one per stream, the supervisor, the terminal */
     int supervisor;     /* socket, -1 after the end */
     pid_t supervisor_pid;
@@ -79,7 +79,7 @@ static void catch_signals(int socket)
     signal_socket = socket;
     for (size_t i = 0; i < ARRAY_COUNT(passed_signals); i++) {
         sigaction(passed_signals[i], NULL, &old);
-        if (old.sa_handler != SIG_IGN) /* as under nohup */
+        if (old.sa_handler != SIG_IGN) /* an ignored signal stays ignored (nohup) */
             sigaction(passed_signals[i], &action, NULL);
     }
     signal(SIGPIPE, SIG_IGN);
@@ -109,7 +109,7 @@ static int plan_cores(struct job *job)
     return 0;
 }
 
-/* Two pipes per rank may be more than a process usually has. */
+/* Two pipes per rank may exceed the usual limit of open files. */
 static void raise_file_limit(const struct rlimit *now)
 {
     struct rlimit all = {.rlim_cur = now->rlim_max, .rlim_max = now->rlim_max};
@@ -142,7 +142,7 @@ static int open_input(struct job *job)
     int ends[2];
 
     if (!isatty(STDIN_FILENO)) {
-        job->input_from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3); /* -1: there is none */
+        job->input_from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3); /* -1: it is closed */
         return 0;
     }
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -197,8 +197,8 @@ static int start_supervisor(struct job *job, const struct rlimit *files)
     fflush(NULL);
     job->supervisor_pid = fork();
     if (job->supervisor_pid == 0) {
-        close(sockets[0]);          /* else it would never see our end */
-        output_close(&job->output); /* nor the ranks that of their readers */
+        close(sockets[0]);          /* otherwise it would never see that we end */
+        output_close(&job->output); /* nor would the ranks see that their readers end */
         close_terminal(job);
         supervisor_run(&supervisor);
     }
@@ -217,7 +217,7 @@ static int start_supervisor(struct job *job, const struct rlimit *files)
 
 /* ---- the loop ---- */
 
-/* What wait status means as an exit code. */
+/* The exit code for a wait status. */
 static int exit_code(int status)
 {
     return WIFSIGNALED(status) ? TOOL_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
@@ -248,7 +248,7 @@ static void take_report(struct job *job, const struct supervisor_report *report)
     }
 }
 
-/* The supervisor was killed: the kernel has killed the ranks, we kill what they started. */
+/* The supervisor was killed.  The kernel has killed the ranks; this kills their descendants. */
 static void supervisor_lost(struct job *job)
 {
     tool_error(job->launch->tool,
@@ -271,7 +271,7 @@ static void hear_supervisor(struct job *job)
     }
 }
 
-/* A line from the terminal.  The pipe has space for it, or the reader is gone. */
+/* Forwards a line from the terminal.  The pipe has space for it, or its reader is gone. */
 static void forward_terminal(struct job *job)
 {
     char line[PIPE_BUF];
@@ -291,7 +291,7 @@ static bool may_read_terminal(const struct job *job)
            poll(&pipe, 1, 0) == 1;
 }
 
-/* Fills fds; returns how many streams are open. */
+/* Fills fds; returns the number of open streams. */
 static size_t watch(struct job *job)
 {
     size_t count = job->output.count, open = 0;
@@ -312,7 +312,7 @@ static int wait_ms(const struct job *job)
         return OUTPUT_IDLE_MS;
     if (job->supervisor < 0)
         return DRAIN_MS;
-    return job->terminal_to >= 0 ? 1000 : -1; /* in the foreground now, and space? */
+    return job->terminal_to >= 0 ? 1000 : -1; /* polls the foreground and the pipe */
 }
 
 static void supervise(struct job *job)
@@ -372,7 +372,8 @@ static void say_reason(const struct job *job)
     }
 }
 
-/* A full disk does not end a job, unless a rank writes again and is killed for it (SIGPIPE). */
+/* Reports lost output.  A full disk does not end a job, unless a rank writes again and is
+ * killed by SIGPIPE. */
 static void say_what_was_lost(struct job *job)
 {
     if (job->output.error == 0)
@@ -383,7 +384,8 @@ static void say_what_was_lost(struct job *job)
         job->result = TOOL_FAILED;
 }
 
-/* An MPI program does not know this launcher: each rank was an MPI job of its own. */
+/* Warns about an MPI program: it does not know this launcher, so each rank was an MPI job of
+ * its own. */
 static void say_if_mpi(const struct job *job)
 {
     const struct launch *launch = job->launch;
@@ -399,7 +401,7 @@ static void say_if_mpi(const struct job *job)
 
 static void job_run(struct job *job)
 {
-    job->reason.event = SUPERVISOR_DONE; /* no reason to fail so far */
+    job->reason.event = SUPERVISOR_DONE; /* no failure so far */
     close_rank_ends(job);
     supervise(job);
     while (waitpid(job->supervisor_pid, NULL, 0) < 0 && errno == EINTR)

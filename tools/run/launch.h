@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * launch.h - starting a job on this machine and staying with it until its end.
+ * launch.h - runs a job on this machine until its end.
  */
 #ifndef TOOLS_LAUNCH_H
 #define TOOLS_LAUNCH_H
@@ -10,17 +10,17 @@
 #include "tools/common/tool.h"
 
 struct launch {
-    const struct tool *tool; /* in whose name messages are */
+    const struct tool *tool; /* messages have its name */
     char **argv;             /* program and arguments, NULL at the end */
     uint32_t ranks;          /* 1..KVS_SHM_RANKS_MAX */
-    bool bind;               /* each rank to a core */
-    bool label;              /* output behind "[rank] " */
-    uint64_t timeout_ns;     /* 0 = none */
+    bool bind;               /* binds each rank to a core */
+    bool label;              /* prefixes output with "[rank] " */
+    uint64_t timeout_ns;     /* 0: none */
 };
 
-/* Runs the job; returns its exit code: 0 if all ranks returned 0, else that of the
- * first rank that failed (TOOL_SIGNAL + signal if it was killed), TOOL_TIMEOUT, or
- * TOOL_FAILED if it could not be started. */
+/* Runs the job; returns its exit code: 0 if all ranks returned 0, otherwise the code of the
+ * first rank that failed (TOOL_SIGNAL + signal if it was killed), TOOL_TIMEOUT, or TOOL_FAILED
+ * if the job could not be started. */
 int launch_job(const struct launch *launch);
 
 #endif

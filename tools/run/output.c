@@ -2,9 +2,9 @@
 /*
  * output.c - a buffer of one line per stream.
  *
- * Without labels, a line longer than the buffer passes in pieces, and pieces of
- * several ranks can mix.  With labels, a piece that meets somebody else's unfinished
- * line starts a new line first, so each line on the screen is of one rank.
+ * Without labels, a line longer than the buffer is written in pieces, and pieces of
+ * several ranks can mix.  With labels, a piece that follows another stream's unfinished
+ * line starts a new line first, so each line on the screen belongs to one rank.
  */
 #include "output.h"
 
@@ -50,7 +50,7 @@ struct output_stream *output_stream_of(struct output *output, uint32_t rank, int
     return &output->streams[2 * (size_t)rank + (to == STDOUT_FILENO ? 0 : 1)];
 }
 
-/* 0, or the error after which nothing more can be written. */
+/* 0, or the error that makes further output impossible. */
 static int write_all(int fd, const char *text, size_t size)
 {
     while (size > 0) {
@@ -93,7 +93,7 @@ static int write_piece(struct output *output, struct output_stream *stream, cons
     return err;
 }
 
-/* Writes the lines that are complete, and a full buffer. */
+/* Writes complete lines, and a full buffer. */
 static int write_lines(struct output *output, struct output_stream *stream)
 {
     char *start = stream->line, *end = start + stream->held, *newline;
@@ -130,7 +130,7 @@ void output_forward(struct output *output, struct output_stream *stream)
         stream->held += (size_t)n;
         if (write_lines(output, stream) == 0)
             return;
-        stream->held = 0; /* it goes nowhere: let the rank notice */
+        stream->held = 0; /* nobody reads it: the rank will notice */
     }
     stream_flush(output, stream);
     stream_close(stream);

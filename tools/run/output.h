@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * output.h - what the ranks write, forwarded line by line.
+ * output.h - forwards the output of the ranks line by line.
  *
- * Each rank has two streams.  A line is written in one piece, behind "[rank] " if
- * labels are wanted.  The beginning of a line is written when its rank has been
- * silent for OUTPUT_IDLE_MS, so that a prompt is seen.
+ * Each rank has two streams.  A line is written in one piece, with "[rank] " before it if
+ * labels are requested.  The beginning of a line is written when its rank has been
+ * silent for OUTPUT_IDLE_MS, so that a prompt is visible.
  */
 #ifndef TOOLS_OUTPUT_H
 #define TOOLS_OUTPUT_H
@@ -20,7 +20,7 @@ struct output_stream {
     int from; /* the read end of a pipe, -1 when it has ended */
     int to;   /* 1 or 2 */
     uint32_t rank;
-    bool is_midline; /* its last piece had no newline */
+    bool is_midline; /* the last piece had no newline */
     size_t held;     /* bytes of an unfinished line */
     char line[OUTPUT_LINE_SIZE];
 };
@@ -29,21 +29,22 @@ struct output {
     struct output_stream *streams;
     size_t count;
     bool label;
-    const struct output_stream *last[3]; /* who wrote last to descriptor 1, 2 */
-    int error; /* the first with which output was lost; 0: none was, or its reader went away */
+    const struct output_stream *last[3]; /* the stream that wrote last to descriptor 1, 2 */
+    int error; /* the first error that lost output; 0: none, or the reader went away */
 };
 
-/* For ranks ranks; 0 or -ENOMEM.  Released by output_close(). */
+/* For `ranks` ranks; 0 or -ENOMEM.  Released by output_close(). */
 int output_open(struct output *output, uint32_t ranks, bool label);
 void output_close(struct output *output);
 
 /* The stream of a rank that is forwarded to descriptor 1 or 2. */
 struct output_stream *output_stream_of(struct output *output, uint32_t rank, int to);
 
-/* Forwards what one stream has; closes it at its end, or when nobody reads on. */
+/* Forwards the available output of one stream; closes the stream at its end, or when nobody
+ * reads the output. */
 void output_forward(struct output *output, struct output_stream *stream);
 
-/* Writes all beginnings of lines; returns how many there were. */
+/* Writes all beginnings of lines; returns their number. */
 int output_flush(struct output *output);
 
 /* Is the beginning of a line being held back? */

@@ -4,7 +4,7 @@
  *
  *   RUNNING   a rank fails, time is up, a start fails      -> ENDING (SIGTERM to all)
  *   ENDING    GRACE_NS later, or a second request to stop  -> killed
- *   all ranks have ended, in either state: what they left running is killed, DONE
+ *   all ranks have ended, in either state: processes that they left running are killed, DONE
  *
  * The supervisor writes at most one report of each kind, so it never waits for mbx run.
  */
@@ -30,7 +30,7 @@
 #include "tools/common/process.h"
 
 #define GRACE_NS  (1 * CLOCK_S) /* between SIGTERM and SIGKILL */
-#define INSIST_NS (1 * CLOCK_S) /* a stop signal repeated after this means it */
+#define INSIST_NS (1 * CLOCK_S) /* a stop signal repeated after this time kills */
 #define NAME      "mbx-supervisor"
 
 enum supervisor_state { SUPERVISOR_RUNNING, SUPERVISOR_ENDING };
@@ -39,11 +39,11 @@ struct supervisor {
     const struct supervisor_job *job;
     char **argv;
     pid_t self;
-    pid_t *pids;     /* of each rank, 0 = not running */
-    uint32_t living; /* ranks */
+    pid_t *pids;     /* by rank; 0: not running */
+    uint32_t living; /* running ranks */
     enum supervisor_state state;
-    uint64_t deadline;   /* of the state; UINT64_MAX = none */
-    uint64_t stop_asked; /* when the first stop signal was passed on; 0 = not yet */
+    uint64_t deadline;   /* of the state; UINT64_MAX: none */
+    uint64_t stop_asked; /* when the first stop signal was passed on; 0: not yet */
     int children;        /* signalfd for SIGCHLD */
 };
 
@@ -61,7 +61,7 @@ static int open_input(const struct supervisor_job *job, uint32_t rank)
     return rank == 0 && job->input >= 0 ? job->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Gives the new process what its program shall find; 0 or errno. */
+/* Prepares the environment and files of a new rank; 0 or errno. */
 static int rank_prepare(const struct supervisor_job *job, uint32_t rank)
 {
     char boot[32];
@@ -70,7 +70,7 @@ static int rank_prepare(const struct supervisor_job *job, uint32_t rank)
     if (dup2(input, STDIN_FILENO) < 0 || dup2(job->outputs[2 * rank], STDOUT_FILENO) < 0 ||
         dup2(job->outputs[2 * rank + 1], STDERR_FILENO) < 0)
         return errno;
-    if (fcntl(job->kvs_shm_fd, F_SETFD, 0) < 0) /* not close-on-exec */
+    if (fcntl(job->kvs_shm_fd, F_SETFD, 0) < 0) /* clears close-on-exec */
         return errno;
     if (job->cores != NULL &&
         sched_setaffinity(0, sizeof job->cores[rank], &job->cores[rank]) < 0)
@@ -102,7 +102,7 @@ static _Noreturn void rank_exec(const struct supervisor *g, uint32_t rank)
 
 /* ---- ending ---- */
 
-/* To the process groups of all ranks that run. */
+/* Signals the process groups of all running ranks. */
 static void signal_ranks(const struct supervisor *g, int signal)
 {
     for (uint32_t rank = 0; rank < g->job->ranks; rank++)
@@ -117,7 +117,7 @@ static void supervisor_end(struct supervisor *g)
     g->state = SUPERVISOR_ENDING;
     g->deadline = clock_now() + GRACE_NS;
     signal_ranks(g, SIGTERM);
-    signal_ranks(g, SIGCONT); /* who is stopped shall hear it, too */
+    signal_ranks(g, SIGCONT); /* wakes stopped processes for SIGTERM */
 }
 
 static _Noreturn void supervisor_finish(struct supervisor *g)
@@ -143,13 +143,13 @@ static void supervisor_start(struct supervisor *g)
             supervisor_end(g);
             return;
         }
-        setpgid(pid, pid); /* whoever comes first, it or us */
+        setpgid(pid, pid); /* parent and child both call it: either may be first */
         g->pids[rank] = pid;
         g->living++;
     }
 }
 
-/* The ranks alone keep their pipes open: their ends are seen. */
+/* Only the ranks keep their pipes open, so that the end of each pipe is seen. */
 static void close_rank_ends(const struct supervisor_job *job)
 {
     for (uint32_t i = 0; i < 2 * job->ranks; i++)
@@ -188,8 +188,8 @@ static bool is_stop(int signal)
     return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
 
-/* A rank that does not heed signals fails by being killed; it is the first failure
- * unless there was one. */
+/* A rank that ignores signals fails when it is killed; it is the first failure unless there was
+ * one. */
 static void report_kill(struct supervisor *g)
 {
     uint32_t rank = 0;
@@ -222,7 +222,7 @@ static void obey_launcher(struct supervisor *g)
     if (size == sizeof signal)
         pass_on(g, signal);
     else if (size >= 0 || (errno != EAGAIN && errno != EINTR))
-        supervisor_finish(g); /* mbx run is dead */
+        supervisor_finish(g); /* mbx run has ended */
 }
 
 static void deadline_passed(struct supervisor *g)
@@ -262,7 +262,8 @@ static void supervisor_watch(struct supervisor *g)
 
 /* ---- */
 
-/* The command line of this process becomes NAME; the ranks' arguments lie in it. */
+/* Replaces the command line of this process by NAME; the ranks' arguments are stored there and
+ * must be copied. */
 static bool copy_arguments(struct supervisor *g)
 {
     size_t count = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * top.c - `mbx top`: what the ranks of jobs do with their time, again and again.
+ * top.c - `mbx top`: shows repeatedly how the ranks of jobs spend their time.
  *
- *   find all ranks ──> look at them for an interval, every LOOK_EACH_NS ──> show ──> find ...
+ *   find all ranks ──> inspect them for an interval, every LOOK_EACH_NS ──> show ──> find ...
  */
 #include <errno.h>
 #include <getopt.h>
@@ -17,7 +17,7 @@
 #include "top.h"
 
 #define LOOK_EACH_NS (50 * CLOCK_MS)
-#define LOOK_WAIT_NS (20 * CLOCK_MS) /* of it, that a rank has time to answer */
+#define LOOK_WAIT_NS (20 * CLOCK_MS) /* time in it that a rank has to answer */
 
 static const char usage[] =
     "usage: mbx top [OPTIONS]\n"
@@ -72,8 +72,8 @@ struct view {
     struct observe_options wanted;
     uint64_t interval_ns;
     bool once, plain, by_waits, quit;
-    uint32_t first; /* line on the screen */
-    char *text;     /* that is on the screen, or NULL */
+    uint32_t first; /* first visible line */
+    char *text;     /* the text on the screen, or NULL */
 };
 
 /* ---- an interval ---- */
@@ -84,7 +84,7 @@ static void show(const struct view *view)
         top_screen_show(view->text, view->first);
 }
 
-/* What a key of the screen does; the order of ranks is that of the next table. */
+/* Handles a key; a new order of ranks takes effect with the next table. */
 static void take_key(struct view *view, enum top_key key)
 {
     view->quit |= key == TOP_KEY_QUIT;
@@ -98,7 +98,7 @@ static void take_key(struct view *view, enum top_key key)
         show(view);
 }
 
-/* Until that time. */
+/* Handles keys until that time. */
 static void rest(struct view *view, uint64_t until_ns)
 {
     uint64_t now_ns;
@@ -113,7 +113,7 @@ static void rest(struct view *view, uint64_t until_ns)
     }
 }
 
-/* Looks at all ranks that there are now, for an interval.  0 or a negative errno. */
+/* Inspects all present ranks for an interval.  0 or a negative errno. */
 static int look(struct view *view, struct top *top)
 {
     struct observer *observer = NULL;
@@ -133,7 +133,7 @@ static int look(struct view *view, struct top *top)
 
 /* ---- what is shown ---- */
 
-/* Without the marks of lines. */
+/* Prints text without the marks of lines. */
 static void print_plain(const char *text)
 {
     for (; *text != '\0'; text++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * top_look.c - a look at all ranks, and what each one was doing at that moment.
+ * top_look.c - samples the state of all ranks.
  *
- * A rank that answers late has computed until then if it has used a core in that time; else it had none, and is
- * where it says.  One that has not answered is told apart by the kernel's state of it, and by how long it has run.
+ * A rank that answers late was computing until then if it has used a core in that time; otherwise it had no core, and the
+ * answer has its state.  Without an answer, the kernel's state of the rank and its CPU time decide.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,10 +17,10 @@
 #include "tools/observe/diagnose.h"
 #include "top.h"
 
-/* An answer that takes longer comes from a rank that did something else. */
+/* A later answer comes from a rank that was doing something else. */
 #define LATE_NS (3 * CLOCK_MS)
 
-/* For how long its first thread has run, in ns; UINT64_MAX: the kernel does not say it. */
+/* CPU time of the first thread, in ns; UINT64_MAX: the kernel does not report it. */
 static uint64_t run_ns(uint32_t pid)
 {
     char path[64];
@@ -48,8 +48,8 @@ static bool has_run(const struct top *top, uint32_t number, const struct inspect
 
 /* ---- what it waits for ---- */
 
-/* The operation that a rank in a call that blocks waits for: one without any data yet, or else the first; NULL: none
- * is known. */
+/* The operation that a rank in a blocking call waits for: one without any data yet, otherwise
+ * the first; NULL: none is known. */
 static const struct inspect_entry *awaited(const struct inspect_rank *rank)
 {
     const struct inspect_entry *found = NULL;
@@ -74,7 +74,7 @@ static bool moves(const struct inspect_entry *entry)
            entry->kind == INSPECT_ACCESS;
 }
 
-/* Counts that this rank waits there; entry may be NULL. */
+/* Counts a wait at this place; entry may be NULL. */
 static void add_place(struct top_rank *to, const struct inspect_job *job, uint32_t at,
                       const struct inspect_entry *entry)
 {
@@ -106,8 +106,9 @@ static void add_place(struct top_rank *to, const struct inspect_job *job, uint32
     words_of_peer(job, at, entry, place->peer);
 }
 
-/* Is it in a call that waits for what is no operation here?  A lock of a window is no message, and a call of any other name waits if
- * nothing has happened in it for a second. */
+/* Is it in a call that waits for something that is not an operation here?  A lock of a window
+ * is not a message; a call of any other name waits if nothing has happened in it for a
+ * second. */
 static bool waits_otherwise(const struct inspect_rank *rank)
 {
     static const char *const calls[] = {"MPI_Win_lock",  "MPI_Win_unlock",   "MPI_Win_flush",
@@ -119,7 +120,7 @@ static bool waits_otherwise(const struct inspect_rank *rank)
     return diagnose_is_in_wait(rank) && diagnose_is_still(rank);
 }
 
-/* The first of its one-sided accesses that is not complete, or NULL. */
+/* The first incomplete one-sided access of the rank, or NULL. */
 static const struct inspect_entry *first_access(const struct inspect_rank *rank)
 {
     for (uint32_t i = 0; i < rank->count; i++)
@@ -128,7 +129,7 @@ static const struct inspect_entry *first_access(const struct inspect_rank *rank)
     return NULL;
 }
 
-/* What a rank does that has answered. */
+/* The state of a rank that has answered. */
 static enum top_state answered_state(struct top_rank *to, const struct inspect_job *job,
                                      uint32_t at)
 {
@@ -146,7 +147,7 @@ static enum top_state answered_state(struct top_rank *to, const struct inspect_j
     if (entry != NULL && moves(entry))
         return TOP_MOVES;
     if (entry == NULL && call != INSPECT_CALL_FINISHES)
-        return TOP_CALLS; /* about to begin, or just over */
+        return TOP_CALLS; /* about to begin, or just completed */
     add_place(to, job, at, entry);
     return TOP_WAITS;
 }
@@ -171,7 +172,7 @@ static void add_traffic(struct top_rank *to, const struct inspect_rank *rank)
 
 /* ---- a look ---- */
 
-/* What a rank does that has not answered: the window has been open for time_ns. */
+/* The state of a rank that has not answered within time_ns. */
 static enum top_state silent_state(const struct top *top, uint32_t number, struct top_rank *to,
                                    const struct inspect_rank *rank, uint64_t time_ns)
 {
@@ -179,7 +180,7 @@ static enum top_state silent_state(const struct top *top, uint32_t number, struc
 
     if (rank->run == 'R')
         return has_run(top, number, rank, time_ns) ? TOP_COMPUTES : TOP_READY;
-    /* a wait of the library sleeps, and looks around now and then */
+    /* a wait of the library sleeps, and wakes up only at intervals */
     if (rank->run == 'S' && to->has_answered && call == INSPECT_CALL_LIBRARY)
         return TOP_WAITS;
     return TOP_ELSEWHERE;
@@ -207,7 +208,7 @@ static void add_rank(const struct top *top, uint32_t number, struct top_rank *to
     to->states[state]++;
 }
 
-/* The first look has found this. */
+/* Initialises top from the first sample. */
 static int begin(struct top *top, const struct observed *seen)
 {
     uint32_t ranks = 0;

@@ -12,7 +12,8 @@
 #include "tools/observe/diagnose.h"
 #include "top.h"
 
-/* A rank never waits if at most 5 % of its looks say so, and that means something if the others wait for 20 %. */
+/* A rank never waits if at most 5 % of its samples are waits.  This is significant only if the
+ * other ranks wait for 20 %. */
 #define NEVER_PERCENT  5
 #define OTHERS_PERCENT 20
 #define LOOKS_MIN      10
@@ -23,7 +24,8 @@ static uint32_t percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0 : (uint32_t)((part * 200 + whole) / (whole * 2));
 }
 
-/* In how many looks it had a core, or did not want one.  In the others it is not known what it would have done. */
+/* Samples in which the rank had a core, or did not need one.  In the others its state is
+ * unknown. */
 static uint32_t looks_of(const struct top_rank *rank)
 {
     return rank->looks - rank->states[TOP_READY];
@@ -34,7 +36,7 @@ static uint32_t waits_percent(const struct top_rank *rank)
     return percent(rank->states[TOP_WAITS], looks_of(rank));
 }
 
-/* "3"; of a rank that the launcher has not numbered, its process. */
+/* "3"; for a rank without a number from the launcher, its process. */
 static const char *name_of(const struct top_rank *rank, char words[WORDS_MAX])
 {
     if (rank->head.rank == INSPECT_NOBODY)
@@ -46,7 +48,7 @@ static const char *name_of(const struct top_rank *rank, char words[WORDS_MAX])
 
 /* ---- where it waits ---- */
 
-/* The line of a place, which is looked up once: it takes some milliseconds. */
+/* The line of a place; cached, because the look-up takes some milliseconds. */
 static const char *line_of(uint32_t pid, uint64_t caller)
 {
     static struct {
@@ -87,7 +89,7 @@ static void print_place(FILE *out, const struct top_rank *rank)
 
 /* ---- a job ---- */
 
-/* In a second, of what has grown from first to last. */
+/* The increase per second, from first to last. */
 static double rate(const struct top_rank *rank, uint64_t first, uint64_t last)
 {
     uint64_t time_ns = rank->last.now_ns - rank->first.now_ns;
@@ -141,7 +143,7 @@ static void print_ranks(FILE *out, const struct top_job *job, bool by_waits)
     mem_free(order);
 }
 
-/* What a rank does most of its time. */
+/* The most frequent state of a rank. */
 static void print_does(FILE *out, const struct top_rank *rank)
 {
     static const char *const does[TOP_STATES] = {
@@ -161,7 +163,7 @@ static void print_does(FILE *out, const struct top_rank *rank)
             percent(rank->states[most], rank->looks));
 }
 
-/* Whoever else waits: a stopped rank ends nobody's wait. */
+/* Reports stopped ranks even if all others wait: a stopped rank ends no wait. */
 static void print_stopped(FILE *out, const struct top_job *job)
 {
     char words[WORDS_MAX], does[OUTSIDE_MAX];
@@ -176,7 +178,7 @@ static void print_stopped(FILE *out, const struct top_job *job)
     }
 }
 
-/* The line that it is all about: who never waits is who the others wait for. */
+/* The most important line: the ranks that never wait are the ones that the others wait for. */
 static void print_verdict(FILE *out, const struct top_job *job)
 {
     uint64_t looks = 0, waits = 0;

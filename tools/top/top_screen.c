@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * top_screen.c - the screen of `mbx top`, by ncurses, which is loaded when it is asked for.
+ * top_screen.c - the screen of `mbx top`, by ncurses, which is loaded on first use.
  */
 #include "top.h"
 
 #if MBX_CURSES
 
-#define NCURSES_NOMACROS /* of the functions' names */
+#define NCURSES_NOMACROS /* no macros in place of functions */
 #include <dlfcn.h>
 #include <ncurses.h>
 #include <string.h>
@@ -15,11 +15,12 @@
 #include "base/base.h"
 #include "tools/common/loaded.h"
 
-/* What of it is called. */
+/* The functions of ncurses that are called. */
 static struct {
     void *handle;
     SCREEN *screen;
-    WINDOW **window; /* that of the whole screen: ncurses replaces it when the size changes */
+    WINDOW **window; /* the whole screen; a pointer, because ncurses replaces the window when
+                      * the size changes */
     __typeof__(&newterm) open;
     __typeof__(&endwin) close;
     __typeof__(&delscreen) destroy;
@@ -89,7 +90,7 @@ void top_screen_show(const char *text, uint32_t first)
         size_t length = strcspn(text, "\n");
         bool is_marked = *text == TOP_HEADING || *text == TOP_VERDICT;
 
-        if (line == 0 || line >= first + 1) { /* the first line stays */
+        if (line == 0 || line >= first + 1) { /* the first line is always shown */
             curses.attributes(*curses.window, *text == TOP_HEADING   ? (int)A_REVERSE
                                               : *text == TOP_VERDICT ? (int)A_BOLD
                                                                      : (int)A_NORMAL);
