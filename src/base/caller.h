@@ -25,7 +25,7 @@ struct caller {
 void caller_find(struct caller *caller);
 
 /* Finds the file that is mapped at an address of this process: its path, and in *at the address
- * as the symbols of that file count it. 0; -ENOENT no file is mapped there, or its name is too
+ * as the symbols of that file count it.  0; -ENOENT no file is mapped there, or its name is too
  * long. */
 int caller_place(uint64_t address, char path[CALLER_PATH], uint64_t *at);
 

@@ -79,7 +79,7 @@ uint32_t lockword_owner(const struct mbx_ep *ep, uint64_t name);
  * network adapter may be seen late. */
 uint32_t lockword_owner_seen(const struct mbx_ep *ep, uint64_t name);
 
-/* For a sender: takes the word of this name at peer, whose number for us is `owner_id`. 0 the
+/* For a sender: takes the word of this name at peer, whose number for us is `owner_id`.  0 the
  * word is ours; -EINPROGRESS transport_events.cswap_done(cookie) reports the result, unless
  * cookie is 0; -EALREADY it is no longer open; other: it cannot be reached, so claim. */
 int lockword_take(const struct peer *peer, uint64_t name, uint64_t owner_id, uint64_t cookie);

@@ -64,7 +64,7 @@ uint32_t peer_own_hash(const struct mbx_ep *ep);
 /* The number of the peer at this address, known or new, after peer_use(). */
 int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number);
 /* The number no longer belongs to a peer.  Nothing refers to it, and its link, if there is one,
- * is over. 0; -ENOMEM. */
+ * is over.  0; -ENOMEM. */
 int peer_forget(struct mbx_ep *ep, uint32_t number);
 /* Makes the peer of a number that was only named so far.  0; -EINVAL no such number; -ENOMEM,
  * or the reason why there is no link. */

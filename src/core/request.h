@@ -218,7 +218,7 @@ static inline bool options_are_valid(const struct mbx_options *options)
 /* Logs MBX_DONE without a function: -EINVAL. */
 int request_check_done(const char *call, const struct mbx_options *options);
 
-/* Logs a wait for, or a test of, a request that completes by a callback. -EINVAL. */
+/* Logs a wait for, or a test of, a request that completes by a callback.  -EINVAL. */
 int request_refuse_callback(const char *call, mbx_request request);
 
 static inline bool queues_are_valid(unsigned queues)

@@ -184,7 +184,7 @@ static ALWAYS_INLINE struct group table_find(const struct table *t, uint64_t has
 }
 
 /* As table_find(), but checks only the first place that may be the right one, which it usually
- * is. *has_none: table_find() would not find one either. */
+ * is.  *has_none: table_find() would not find one either. */
 static ALWAYS_INLINE struct group table_glance(const struct table *t, uint64_t hash,
                                                table_is_fn *is, const void *wanted,
                                                bool *has_none)
