@@ -1,46 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * advert_recv.c - large receives that travel first, at their receiver.
+ * advert_recv.c - advertised receives, at their receiver.
  *
- * A receive from one source that finds no message is advertised to that source at once (ADVERTISE),
- * with the place of its buffer.  The source may then match its next message that suits with
- * this receive by itself, and write it there, as a matching device would.  That keeps the order
- * of MPI if at the moment of the advertisement
+ * A large receive from one source that finds no message is advertised to that source at once
+ * (ADVERTISE), with the address of its buffer.  The source may then match its next suitable
+ * message with this receive itself, and write the data there, as a matching device would.  That
+ * keeps the order of MPI if at the moment of the advertisement
  *
- *   1. no message of that source is undecided: not under way, not deferred.  Only the source
- *      can know.  So it is told the credit that it must have then (credit.h, I1: both ways are
- *      in order), and if it has another one, the receive is void there: forgotten
- *   2. each earlier open receive that could take a message that this one takes is known to the
- *      source, too.  So it has been advertised, and is numbered; the source is told the number of the
- *      oldest of them, and if it has forgotten one since, this one is void as well.  Later
+ *   1. no message of that source is on its way or deferred.  Only the source can know.  So the
+ *      packet names the credit that the source has in this case (credit.h, I1: both directions
+ *      are in order), and if it has another credit, the receive is void there: forgotten
+ *   2. the source also knows each earlier open receive that could match the same message.  So
+ *      these have been advertised, and are numbered; the packet has the number of the oldest of
+ *      them, and if the source has forgotten one since, this receive is void as well.  Later
  *      receives do no harm
- *   3. from then on the source compares each message with it before that leaves (advert_send.c)
+ *   3. from then on the source compares each message with the receive before the message leaves
+ *      (advert_send.c)
  *
- * A receive that the source forgets, at any time, is matched here as every other one, and
- * nobody waits for it.
+ * A receive that the source forgets, at any time, is matched here like any other, and neither
+ * side waits.
  *
- *   POSTED ── WRITE, all of it is there ─────────────────────────> complete
- *      │ └─── WRITE ──> FILLING ── WRITTEN, all of it is there ──> complete
+ *   POSTED ── WRITE, all data is there ──────────────────────────> complete
+ *      │ └─── WRITE ──> FILLING ── WRITTEN, all data is there ───> complete
  *      │                   └────── WRITTEN, stopped ──────────┐
  *      └── WRITE, stopped ────────────────────────────────────┴──> as after an RTS (rndv.c)
  *
- * The receive has a word (lockword.h), which the source takes before it writes.  There is only
- * this one that may take it.  The word stands between it and us: a receive is cancelled, or
- * given to a message that came by itself, by closing its word.  Without a free word a receive
- * is not told.
+ * The receive has a lock word (lockword.h), which the source takes before it writes; no other
+ * peer may take it.  The word decides between the source and us: to cancel the receive, or to
+ * give it to a message that arrived, we close its word.  Without a free word a receive is not
+ * advertised.
  *
- * An advertised receive costs a packet, and is of no use if a message was under way or the next one is
- * short.  So for each peer the tries are counted: after one that was of no use `pause` receives
- * are not advertised, and pause doubles, up to PAUSE_MOST; after one that was it is 0 again.
- * If we do nothing but wait while the sender writes, it was of no use either where both sides
- * could have copied a part (split_copy.c), in half of the time.  Who waits makes rounds of progress;
- * it may compute next time, so then pause is PAUSE_WAITED at most.
+ * An advertisement costs a packet, and is useless if a message was on its way or the next one
+ * is short.  So there is a backoff for each peer: after a useless advertisement `pause`
+ * receives are not advertised, and pause doubles, up to PAUSE_MOST; after a useful one it is 0
+ * again.  An advertisement is also useless if we only wait while the sender writes, and both
+ * sides could have copied a part each (split_copy.c), in half of the time.  A wait is
+ * recognised by its rounds of progress; we may compute next time, so pause is at most
+ * PAUSE_WAITED then.
  *
  * Invariants
- *   I1  a request is ANNOUNCED from ADVERTISE until nothing can be written into its buffer any
- *       more, and completes only then; while it is, key names its word or is 0
- *   I2  ep_advert(ep)->announced counts those, peer.advert->announced those of one peer; that is at
- *       most ADVERT_MOST
+ *   I1  a request is ANNOUNCED from ADVERTISE until its buffer can no longer be written, and
+ *       completes only then; while it is ANNOUNCED, open.word names its word or is 0
+ *   I2  ep_advert(ep)->announced counts these requests, peer.advert->announced the ones of one
+ *       peer, which are at most ADVERT_MOST
  *   I3  each open receive that overlaps with one that is ANNOUNCED, and was posted earlier, is
  *       ANNOUNCED, and has a smaller number
  */
@@ -51,13 +53,14 @@
 #include "advert/split_copy.h"
 #include "transport/memory.h"
 
-/* Earlier open receives that one is compared with; if there are more it is not advertised. */
+/* The most earlier open receives that a receive is compared with; if there are more it is not
+ * advertised. */
 #define OTHERS_MOST  64
 
 #define PAUSE_MOST   16
-#define PAUSE_WAITED 4 /* who has waited may compute next time */
+#define PAUSE_WAITED 4 /* after a wait, we may compute next time */
 
-#define WAITED       2 /* looks around while one is written: between them are many rounds */
+#define WAITED       2 /* slow checks during the write: between them are many rounds */
 
 static int advert_recv_on_open(struct mbx_ep *ep)
 {
@@ -82,7 +85,7 @@ static void advert_was_useless(const struct mbx_ep *ep, struct advert *advert,
     backoff_more(&advert->backoff, pause_most);
 }
 
-/* Of req, in ADVERT_FILLING, all is written that its sender will write. */
+/* The sender has written all that it will write of req, in ADVERT_FILLING. */
 static void advert_was_filled(const struct mbx_ep *ep, const struct peer *peer,
                               const struct request *req)
 {
@@ -97,9 +100,9 @@ static void advert_was_filled(const struct mbx_ep *ep, const struct peer *peer,
 
 /* ---- advertising ---- */
 
-/* The oldest open receive before req that could take a message of req's, and that req's source
- * does not know; NULL: there is none.  *from: the number of the oldest that it knows, or of
- * req. Also req itself: there are too many to advertise. */
+/* The oldest open receive before req that could match a message for req, and that req's source
+ * does not know; NULL: there is none.  *from: the number of the oldest one that it knows, or
+ * req's own.  Returns req itself if there are too many. */
 static const struct mbx_match_recv *advert_blocker(const struct mbx_ep *ep,
                                                    const struct request *req, uint64_t *from)
 {
@@ -124,7 +127,7 @@ static const struct mbx_match_recv *advert_blocker(const struct mbx_ep *ep,
     return &req->match;
 }
 
-/* req may be written into by peer from now on, if *body gets there.  False: it cannot be. */
+/* Lets peer write into req, once it gets *body.  False: not possible. */
 static bool advert_expose(struct mbx_ep *ep, struct peer *peer, struct request *req,
                           uint64_t from, struct wire_advertise *body)
 {
@@ -135,7 +138,7 @@ static bool advert_expose(struct mbx_ep *ep, struct peer *peer, struct request *
     assert(!(req->flags & REQUEST_ADVERTISED));
     assert(advert->announced < ADVERT_MOST);
     if (!link->transport->limits.is_instant)
-        return false; /* it could not win the receive */
+        return false; /* the peer could not win the receive */
     lockword_open(ep, &req->open.word);
     if (req->open.word == 0)
         return false;
@@ -164,7 +167,7 @@ static bool advert_expose(struct mbx_ep *ep, struct peer *peer, struct request *
     return true;
 }
 
-/* req, ANNOUNCED, is over: nobody is to write there any more. */
+/* Ends the access of the peer to req, which is ANNOUNCED and over. */
 static void advert_unexpose(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
@@ -174,14 +177,14 @@ static void advert_unexpose(struct mbx_ep *ep, struct request *req)
     assert(peer->advert->announced != 0);
     if (!lockword_close(ep, &req->open.word, recv_heir(req)))
         lockword_abandon(
-            ep, &req->open.word); /* by a peer that is gone, or does not keep the rules */
+            ep, &req->open.word); /* taken by a peer that is gone, or breaks the protocol */
     transport_unexpose(peer->link, req->announced.address, req->announced.key);
     req->flags &= (uint32_t)~REQUEST_ADVERTISED;
     ep_advert(ep)->announced--;
     peer->advert->announced--;
 }
 
-/* from: as advert_blocker() has said. */
+/* Advertises req; from: the result of advert_blocker(). */
 static void advert_advertise(struct mbx_ep *ep, struct peer *peer, struct request *req,
                              uint64_t from)
 {
@@ -195,7 +198,7 @@ static void advert_advertise(struct mbx_ep *ep, struct peer *peer, struct reques
     if (peer->advert->announced == ADVERT_MOST || !advert_expose(ep, peer, req, from, &body))
         return;
     if (outq_notify_message(ep, peer, WIRE_ADVERTISE, 0, &status, &body, NULL, 0) != 0) {
-        advert_unexpose(ep, req); /* then not */
+        advert_unexpose(ep, req); /* it is not advertised */
         return;
     }
     ep->stats.advert_sent++;
@@ -203,7 +206,7 @@ static void advert_advertise(struct mbx_ep *ep, struct peer *peer, struct reques
                     req->completion.request, 0);
 }
 
-/* Advertises req if there is nothing before it that its source should know.  Else that. */
+/* Advertises req if no earlier receive blocks it; otherwise returns that receive. */
 static const struct mbx_match_recv *advert_try(struct mbx_ep *ep, struct peer *peer,
                                                struct request *req)
 {
@@ -215,8 +218,8 @@ static const struct mbx_match_recv *advert_try(struct mbx_ep *ep, struct peer *p
     return blocker;
 }
 
-/* May this open receive, which blocks req, be advertised before it?  It was left out for some time.
- */
+/* The open receive that blocks req, if it can be advertised before req; its own advertisement
+ * was omitted for some reason. */
 static struct request *advert_before(const struct mbx_ep *ep,
                                      const struct mbx_match_recv *blocker,
                                      const struct request *req)
@@ -237,14 +240,14 @@ static struct advert *advert_of(struct peer *peer)
     return peer->advert;
 }
 
-/* Bytes that the sender writes lie in its caches, where the receiver has to fetch them before it can use
- * them.  Bounce buffers are fetched while the sender still copies into the next one. */
+/* Bytes that the sender writes are in its caches, and the receiver has to move them before it
+ * can use them.  Bounce buffers are read while the sender still copies into the next one. */
 static bool advert_is_slower(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     return ep->settings.tuning.advert != TUNING_ALWAYS && path_comes_in_buffers(ep, peer, size);
 }
 
-/* req waits in its engine. */
+/* req has been posted and waits in its engine. */
 static void advert_recv_on_posted(struct mbx_ep *ep, struct request *req)
 {
     const struct mbx_match_recv *blocker;
@@ -274,7 +277,7 @@ static void advert_recv_on_posted(struct mbx_ep *ep, struct request *req)
 
 /* ---- the end of it ---- */
 
-/* req has left its engine, for its sender's message or another one, or for nothing. */
+/* req has left its engine, for a message of its sender or another one, or without a message. */
 static void advert_recv_on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
                                 const struct peer *by)
 {
@@ -298,7 +301,7 @@ static void advert_take_back(void *arg, void *object)
         advert_unexpose(ep, req);
 }
 
-/* Before the endpoint closes: takes back what no sender has taken. */
+/* Before the endpoint closes: withdraws the receives that no sender has taken. */
 static void on_stop(struct mbx_ep *ep)
 {
     ep_advert(ep)->from = SIZE_MAX;
@@ -308,7 +311,7 @@ static void on_stop(struct mbx_ep *ep)
 
 /* ---- what the sender says ---- */
 
-/* The open receive that a WRITE of peer is for, if that may be. */
+/* The open receive that a WRITE of peer names, if the WRITE is valid. */
 static struct request *advert_named(struct mbx_ep *ep, const struct peer *peer,
                                     const struct wire_packet *packet)
 {
@@ -326,16 +329,16 @@ static struct request *advert_named(struct mbx_ep *ep, const struct peer *peer,
                : NULL;
 }
 
-/* All that fits is in the buffer. */
+/* All data that fits is in the buffer. */
 static void advert_received(struct mbx_ep *ep, struct request *req)
 {
     ep->stats.received[MBX_RNDV_WRITE]++;
     ep->stats.received_bytes[MBX_RNDV_WRITE] += req->completion.status.size;
     req->completion.received = req->total;
-    request_complete(ep, req, req->completion.error); /* and is not ANNOUNCED any more */
+    request_complete(ep, req, req->completion.error); /* and ends ANNOUNCED */
 }
 
-/* No more is written: the rest lies at its sender, as after an RTS. */
+/* Writing was stopped: the rest is read from the sender, as after an RTS. */
 static void advert_fetch(struct mbx_ep *ep, struct request *req, uint64_t address, uint64_t key)
 {
     advert_unexpose(ep, req);
@@ -392,7 +395,7 @@ static int on_written(struct mbx_ep *ep, struct peer *peer, const struct wire_pa
     return 0;
 }
 
-/* What is still announced is being written. */
+/* Receives that are still announced are being written. */
 static bool advert_recv_on_is_flushed(const struct mbx_ep *ep)
 {
     return ep_advert(ep)->announced == 0;
@@ -419,7 +422,7 @@ static const struct proto advert_recv_proto = {
     .ended = advert_unexpose,
 };
 
-/* A receive is announced to it. */
+/* Is a receive announced to this peer? */
 static bool advert_recv_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     (void)ep;

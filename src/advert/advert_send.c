@@ -1,52 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * advert_send.c - large receives that travel first, at the sender of their message.
+ * advert_send.c - advertised receives, at the sender of their message.
  *
- * A receive that a peer tells of in advance (ADVERTISE) is kept if our credit there is what the
- * peer says: then nothing of ours was under way when it said so, and nothing has left since;
- * and if all those are kept that a message for it could meet before.  Else it is void.  While
- * some are kept, each send to that peer is compared with them, in the order in which they were
- * posted there, before anything else becomes of it:
+ * A receive that a peer advertises (ADVERTISE) is kept under two conditions.  Our credit there
+ * must be the one in the packet: then no message of ours was on its way at that time, and none
+ * has left since.  And all earlier receives that a message for it could match must be kept.
+ * Otherwise it is void.  While receives are kept, each send to that peer is first compared with
+ * them, in their posting order:
  *
- *   suits none          goes as ever
- *   suits, but is short goes as ever; the receives that it suits are forgotten, as it will meet
- *                       one of them, and those behind that overlap with a forgotten one
- *   suits               takes its word: if that is closed the receive is forgotten, and the
- *                       next one that suits is looked for; else the message is written there
+ *   matches none        is sent as usual
+ *   matches, is short   is sent as usual; the receives that it matches are forgotten, since it
+ *                       will get one of them, and so are later ones that overlap with a
+ *                       forgotten one
+ *   matches             takes the word: if it is closed the receive is forgotten, and the next
+ *                       one that matches is tried; otherwise the message is written there
  *
- * A send costs nothing for that while none is kept: as in backlog.c, our envelope credit is put
- * aside while there are some, so that the fast path finds none and asks here.
+ * While no receive is kept, this costs a send nothing: as in backlog.c, our envelope credit is
+ * withheld while receives are kept, so that the fast path finds no credit and calls this file.
  *
- *   WRITE ── of one chunk: written, and then told ───────────────> complete
- *     └───── longer: told ──> WRITING ──> WRITTEN ── told ───────> complete
- *                                            └────── stopped ────> WAIT_FIN (rndv.c)
+ *   WRITE ── of one chunk: written, then WRITE leaves ──────────> complete
+ *     └───── longer: WRITE leaves ──> WRITING ──> WRITTEN leaves ──> complete
+ *                                                 └── stopped ──> WAIT_FIN (rndv.c)
  *
- * A transport that does not write at once: WRITE <──> WRITE_MOVING, WRITING <──> MOVING.  A write that
- * has failed: WRITE_STOPPED, whose WRITE says so, or STOPPED, whose WRITTEN does.
+ * With a transport that writes asynchronously: WRITE <──> WRITE_MOVING, WRITING <──> MOVING.
+ * After a failed write: WRITE_STOPPED, which the WRITE reports, or STOPPED, which the WRITTEN
+ * reports.
  *
- * The longer message is told before it is written because later ones of ours are behind it: the
- * receive must have left its engine when they arrive.  That holds for the shorter one, too, and
- * its packet says that all is there.  A write that fails stops; the receiver fetches the rest.
+ * The WRITE of a longer message leaves before its data is written, because later messages of
+ * ours follow: the receive must have left its engine when they arrive.  The same holds for the
+ * shorter message, whose WRITE reports that all data is there.  After a failed write the
+ * receiver reads the rest.
  *
- * Such a message is matched when the word is taken, so a synchronous send is complete when its
- * data is written.  It uses no credit: there is a receive for it.
+ * The message is matched when the word is taken, so a synchronous send is complete when its
+ * data is written.  It uses no credit, since it has a receive.
  *
- * Nothing is lost if a receive is forgotten.  So no more than ADVERT_MOST are kept, and all are
- * dropped when VAIN_MOST sends have been compared in vain, and when sends have to be deferred.
- * But then the peer does not know, so what it tells of behind such a one is void until that one
- * is closed.
+ * Forgetting a receive is harmless.  So no more than ADVERT_MOST are kept, and all are dropped
+ * when VAIN_MOST sends have matched none, and when sends have to be deferred.  But the peer
+ * does not know that, so later receives that overlap with a forgotten one are void until that
+ * one is closed.
  *
  * Invariants
- *   I1  while advert.count is not 0, and no send is being compared: peer.credit.envelopes is 0,
- *       and no send is deferred for that peer
- *   I2  no message that suits a receive that is kept has left since it was advertised, or was under
+ *   I1  while advert.count is not 0, except during a comparison: peer.credit.envelopes is 0,
+ *       and no send to that peer is deferred
+ *   I2  no message that matches a kept receive has left since it was advertised, or was on its
  *       way then
- *   I3  the receives that are kept, at most ADVERT_MOST, are in the order of their numbers, and
- *       no number is greater than `last`
- *   I4  a send writes no more than the receive has space; if it is stopped, it has not written all
- *       that it was to
- *   I5  its protocol is MBX_RNDV_WRITE if and only if it is complete with what it has written; after
- *       one that is stopped, or is a part (split_copy.c), its peer says FIN
+ *   I3  the kept receives, at most ADVERT_MOST, are in the order of their numbers, and no
+ *       number is greater than `last`
+ *   I4  a send writes no more than the size of the receive; if it was stopped, it has not
+ *       written everything
+ *   I5  its protocol is MBX_RNDV_WRITE if and only if it completes when it has written its
+ *       data; a send that was stopped, or writes a part (split_copy.c), waits for a FIN
  */
 #include "base/check.h"
 #include "core/core.h"
@@ -58,7 +61,7 @@
 
 /* ---- what is kept ---- */
 
-/* Our credit, while a send is compared, or for good. */
+/* Makes our credit available, during a comparison or for good. */
 static void credit_fetch(struct peer *peer)
 {
     credit_bring_back(peer, peer->advert->envelopes);
@@ -83,7 +86,7 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
     return 0;
 }
 
-/* Forgets what the peer has told: harmless at any time. */
+/* Drops all receives that the peer has advertised: harmless at any time. */
 static void advert_drop(struct peer *peer)
 {
     if (peer->advert == NULL)
@@ -94,14 +97,14 @@ static void advert_drop(struct peer *peer)
     peer->advert->vain = 0;
 }
 
-/* The peer may still have it open. */
+/* Notes a forgotten receive, which the peer may still have open. */
 static void advert_forget(struct advert *advert, uint64_t number)
 {
     if (number > advert->forgotten)
         advert->forgotten = number;
 }
 
-/* It is used up, closed or forgotten. */
+/* Removes a receive that is used, closed or forgotten. */
 static void advert_remove(struct advert *advert, uint32_t index)
 {
     assert(index < advert->count);
@@ -110,7 +113,7 @@ static void advert_remove(struct advert *advert, uint32_t index)
             (advert->count - index) * sizeof advert->rtrs[0]);
 }
 
-/* Is nothing of ours under way that the peer did not know when it told us? */
+/* When the peer sent the ADVERTISE, was no message of ours on its way? */
 static bool is_settled(const struct mbx_ep *ep, const struct peer *peer, uint64_t credit)
 {
     if (ep->settings.tuning.advert == TUNING_OFF || !ep_matches_here(ep) ||
@@ -135,7 +138,7 @@ static int on_advertise(struct mbx_ep *ep, struct peer *peer, const struct wire_
         peer->advert = mem_calloc(1, sizeof *peer->advert);
     advert = peer->advert;
     if (advert == NULL)
-        return -EAGAIN; /* what was told must be known, if only as forgotten */
+        return -EAGAIN; /* each ADVERTISE must be remembered, if only as forgotten */
     if (body->number <= advert->last)
         return -EPROTO;
     advert->last = body->number;
@@ -163,7 +166,7 @@ static bool advert_is_for(const struct advert_rtr *rtr, const struct request *re
     return mbx_match_accepts(&rtr->envelope, rtr->ignore, &envelope);
 }
 
-/* The first from *index on that suits req; false if none does. */
+/* The first receive from *index on that matches req; false if there is none. */
 static bool advert_suits(const struct advert *advert, const struct request *req,
                          uint32_t *index)
 {
@@ -173,7 +176,7 @@ static bool advert_suits(const struct advert *advert, const struct request *req,
     return false;
 }
 
-/* Takes the word; false: it is closed, or we cannot. */
+/* Takes the word of a receive; false: it is closed, or cannot be reached. */
 static bool advert_takes_word(struct peer *peer, const struct advert_target *target)
 {
     int err = lockword_take(peer, target->word, target->owner_id, 0);
@@ -183,9 +186,8 @@ static bool advert_takes_word(struct peer *peer, const struct advert_target *tar
     return err == 0;
 }
 
-/* req, which is short, will meet one of those that suit it, if one is still open there.  So
- * what stands behind one of these, and accepts a message that it accepts, may not be the first.
- */
+/* req, which is short, will match one of its receives, if one of them is still open there.  So
+ * a later receive that overlaps with one of these may not be the first match for a message. */
 static void advert_step_aside(struct advert *advert, const struct request *req)
 {
     struct advert_rtr aside[ADVERT_MOST];
@@ -208,7 +210,7 @@ static void advert_step_aside(struct advert *advert, const struct request *req)
     advert->count = kept;
 }
 
-/* Takes a receive for req: its word is ours, and req->target says where it is. */
+/* Takes a receive for req: its word is ours, and req->target has its address. */
 static bool advert_take(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct advert *advert = peer->advert;
@@ -245,13 +247,13 @@ static bool write_has_left(const struct request *req)
     return req->state >= ADVERT_WRITING;
 }
 
-/* The transport writes a chunk of req. */
+/* The transport starts to write a chunk of req. */
 static void advert_moves(struct mbx_ep *ep, struct request *req)
 {
     proto_move(ep, req, write_has_left(req) ? ADVERT_MOVING : ADVERT_WRITE_MOVING);
 }
 
-/* It does no longer. */
+/* The transport has finished a chunk of req. */
 static void advert_rests(struct mbx_ep *ep, struct request *req)
 {
     proto_move(ep, req, write_has_left(req) ? ADVERT_WRITING : ADVERT_WRITE);
@@ -262,7 +264,7 @@ static bool is_moving(const struct request *req)
     return req->state == ADVERT_MOVING || req->state == ADVERT_WRITE_MOVING;
 }
 
-/* Nothing more is written of req, which is moving: the peer has to fetch the rest. */
+/* Stops writing req, which is moving: the peer has to read the rest. */
 static void advert_stop(struct mbx_ep *ep, struct peer *peer, struct request *req, int err)
 {
     ep->stats.advert_stopped++;
@@ -281,8 +283,8 @@ static size_t chunk_size(const struct mbx_ep *ep, const struct request *req)
     return min_size(ep->settings.tuning.read_chunk, req->end - req->done);
 }
 
-/* One write of at most a chunk.  0 go on, also if it has failed, or if the transport goes on
- * with it; -EAGAIN later; -ENOTCONN. */
+/* Writes at most a chunk.  0 continue, also after a failure, or if the transport continues the
+ * write; -EAGAIN later; -ENOTCONN. */
 static int advert_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     const struct advert_target *to = &req->target;
@@ -292,7 +294,7 @@ static int advert_chunk(struct mbx_ep *ep, struct peer *peer, struct request *re
     assert(request_has(ep, req, PART_TARGET));
     assert(req->state == ADVERT_WRITE || req->state == ADVERT_WRITING);
     assert(req->done < req->end && req->end <= to->size);
-    advert_moves(ep, req); /* it may be told before the call returns */
+    advert_moves(ep, req); /* the result may be reported before the call returns */
     err = transport_write(link, to->address + req->done, to->key, req->buf + req->done,
                           chunk_size(ep, req), req);
     if (err == -EINPROGRESS)
@@ -307,7 +309,7 @@ static int advert_chunk(struct mbx_ep *ep, struct peer *peer, struct request *re
     return err;
 }
 
-/* The transport has written what it was to, or not. */
+/* The transport has completed a write, or failed. */
 static void advert_write_done(struct mbx_ep *ep, struct request *req, int error)
 {
     assert(request_has(ep, req, PART_TARGET));
@@ -370,7 +372,7 @@ static int notify_ended(struct mbx_ep *ep, struct peer *peer, struct request *re
     return outq_notify_message(ep, peer, WIRE_WRITTEN, flags, &none, &body, NULL, 0);
 }
 
-/* The WRITE or WRITTEN of req leaves now.  As eager_step(). */
+/* Sends the WRITE or WRITTEN of req now.  As eager_step(). */
 static int advert_step(struct mbx_ep *ep, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
@@ -381,7 +383,7 @@ static int advert_step(struct mbx_ep *ep, struct request *req)
 
     assert(request_has(ep, req, PART_TARGET));
     if (err != 0 && (err == -EAGAIN || !is_moving(req)))
-        return err; /* else it ends when the transport lets go of it */
+        return err; /* otherwise it ends when the transport has finished */
     if (!is_end)
         tracepoint_step(
             ep, TRACE_WRITE, peer,
@@ -397,7 +399,7 @@ static int advert_step(struct mbx_ep *ep, struct request *req)
     return 0;
 }
 
-/* req, whose WRITE has left, has written all that it will. */
+/* req, whose WRITE has left, has written everything that it will write. */
 static void advert_finish(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     int err = -EAGAIN;
@@ -430,7 +432,7 @@ void advert_write(struct mbx_ep *ep, struct request *req)
         progress_activate(ep, req);
 }
 
-/* req has its receive.  As send_first(). */
+/* req has taken its receive: starts to write.  As send_first(). */
 static int advert_begin(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
@@ -446,8 +448,8 @@ static int advert_begin(struct mbx_ep *ep, struct peer *peer, struct request *re
     return send_first(ep, peer, req);
 }
 
-/* A send to a peer with peer->advert: goes into a receive that is known, or as send_or_defer().
- */
+/* A send to a peer with peer->advert: writes it into a known receive, or continues as
+ * send_or_defer(). */
 static int on_send(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     bool is_taken = advert_take(ep, peer, req);

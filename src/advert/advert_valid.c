@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * advert_valid.c - large receives that travel first: advert_recv.c I1 to I3, advert_send.c I1, I3 to
+ * advert_valid.c - checks advertised receives: advert_recv.c I1 to I3, advert_send.c I1, I3 to
  * I5; split_copy.c I3.
  */
 #include "p2p/p2p.h"
@@ -15,7 +15,7 @@ struct count {
     bool is_valid;
 };
 
-/* Does the sender know of all that a message for req could meet before? */
+/* Does the sender know all earlier receives that a message for req could match? */
 static bool those_before_are_advertised(const struct mbx_ep *ep, const struct request *req)
 {
     const struct context *context = context_find(ep, req->match.envelope.context_id);

@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split_copy.c - long messages that both sides copy, each a part.
+ * split_copy.c - lets both sides copy a part each of a long message.
  *
- * Where a read or write is a copy by the processor of who asks for it, the sender of a
- * rendezvous has nothing to do while the receiver reads, and its processor, which waits for
- * FIN, is idle.  So the receiver asks it to write: of what is missing, at most a chunk at a
- * time, the second half.  It asks once it reads, and does not wait for an answer: the part has
- * a word (lockword.h), which the sender takes before it writes, and the receiver closes when it
- * has read the first half.  Whoever is first has the second half.  A sender that computes, or
- * whose process does not run, takes nothing, and the receiver reads all by itself.
+ * If reads and writes are copies by the calling processor, the sender of a rendezvous only
+ * waits for the FIN while the receiver reads, and its processor is idle.  So the receiver asks
+ * the sender to write a part: the second half of the missing bytes, at most of a chunk at a
+ * time.  It asks when it starts to read, and does not wait for an answer: the part has a lock
+ * word (lockword.h), which the sender takes before it writes, and the receiver closes after it
+ * has read the first half.  The first of the two copies the second half.  A sender that
+ * computes, or whose process does not run, takes nothing, and the receiver reads everything
+ * itself.
  *
  *   rndv.c: READ ── SPLIT_COPY ───> READ ── first half read, word closed ──────────> rndv.c: READ
  *                              │ └─── first half read, word taken ──> FILLING
  *                              │                                         │
- *                              └ WRITTEN: noted, then as without word    └ WRITTEN ──> READ
+ *                              └ WRITTEN: noted, later as without word   └ WRITTEN ──> READ
  *
- * A part that could not be written whole is read from where its sender has stopped.  If it is
- * the receiver that cannot read, it asks with a CTS as ever, but not while its sender writes.
+ * If a part could not be written completely, the receiver reads the rest of it.  If the
+ * receiver cannot read, it sends a CTS as usual, but not while its sender writes.
  *
- * What is asked for costs a packet, and is of no use if the sender looks too late.  So for each
- * peer, as in advert_recv.c, after one that was of no use `pause` parts are copied by one side.
+ * A request costs a packet, and is useless if the sender sees it too late.  So, as in
+ * advert_recv.c, there is a backoff for each peer: after a useless request `pause` parts are
+ * copied by one side.
  *
- * At the sender it is a message that is written in advance (advert_send.c), of which only a part
- * is wanted, and that waits for FIN again when that is written.
+ * For the sender this is a message for an advertised receive (advert_send.c), of which it
+ * writes only a part, and which then waits for the FIN again.
  *
  * Invariants
- *   I1  both sides copy a receive only behind the meeting with its message, so that `split_copy` may
- *       lie where its place in the engine was
- *   I2  it is ANNOUNCED while split_copy.word is not 0: its sender may write [split_copy.from, split_copy.to),
- *       and nobody else touches these; ep_advert(ep)->announced counts such receives
- *   I3  a send that writes a part is in ADVERT_WRITING or behind it, and its protocol is not
- *       MBX_RNDV_WRITE
+ *   I1  both sides copy a receive only after it has matched, so that `split_copy` may use the
+ *       memory of its entry in the engine
+ *   I2  the receive is ANNOUNCED while split_copy.word is not 0: its sender may write
+ *       [split_copy.from, split_copy.to), and no other code touches these bytes;
+ *       ep_advert(ep)->announced counts such receives
+ *   I3  a send that writes a part is in ADVERT_WRITING or a later state, and its protocol is
+ *       not MBX_RNDV_WRITE
  */
 #include "base/check.h"
 #include "advert/split_copy.h"
@@ -39,7 +42,7 @@
 #include "advert/advert.h"
 #include "transport/memory.h"
 
-/* The border between the parts, as seen from the buffer. */
+/* The alignment of the border between the parts, relative to the buffer. */
 #define BORDER     ((size_t)4096)
 
 #define PAUSE_MOST 32 /* parts */
@@ -59,7 +62,7 @@ static bool word_close(struct mbx_ep *ep, struct request *req)
 
 /* ---- is it of use? ---- */
 
-/* True: this message is shared; false: one more was not. */
+/* True: this part is copied by both sides; false: it counts as left out. */
 static bool split_copy_try(struct mbx_ep *ep, struct peer *peer)
 {
     if (!path_is_shared_copy(ep, peer))
@@ -75,7 +78,7 @@ static void split_copy_was_useless(struct peer *peer)
 
 /* ---- receiver ---- */
 
-/* Nobody writes any more. */
+/* Ends the sender's access. */
 static void unexpose(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
@@ -85,7 +88,7 @@ static void unexpose(struct mbx_ep *ep, struct request *req)
     ep_advert(ep)->announced--;
 }
 
-/* False: the sender cannot write there. */
+/* Exposes a part to the sender.  False: the sender cannot write there. */
 static bool expose(struct mbx_ep *ep, struct request *req, size_t from, size_t to)
 {
     struct link *link = peer_get(ep, req->peer)->link;
@@ -106,7 +109,7 @@ static bool expose(struct mbx_ep *ep, struct request *req, size_t from, size_t t
     return true;
 }
 
-/* False: the sender has its part, and will say WRITTEN. */
+/* Withdraws the part.  False: the sender has taken it, and will send WRITTEN. */
 static bool take_back(struct mbx_ep *ep, struct request *req)
 {
     assert(request_has(ep, req, PART_SPLIT_COPY));
@@ -132,8 +135,8 @@ static int split_copy_notify(struct mbx_ep *ep, struct peer *peer, const struct 
     return outq_notify(ep, peer, WIRE_SPLIT_COPY, &body);
 }
 
-/* req has read its part, or can read no more (ask: the rest is to come as data), and goes on
- * alone at req->done.  False: not before its sender says WRITTEN. */
+/* req has read its part, or cannot read any more (ask: the rest has to come as data), and
+ * continues alone at req->done.  False: only after its sender has sent WRITTEN. */
 static bool join(struct mbx_ep *ep, struct request *req, bool ask)
 {
     if (req->split_copy.word == 0) {
@@ -158,7 +161,7 @@ static void read_failed(struct mbx_ep *ep, struct request *req, int error)
         rndv_ask(ep, req);
 }
 
-/* Reads a chunk of the part that is read here. */
+/* Reads a chunk of the receiver's part. */
 static void split_copy_read(struct mbx_ep *ep, struct request *req)
 {
     int err = req->done < req->split_copy.from
@@ -166,7 +169,7 @@ static void split_copy_read(struct mbx_ep *ep, struct request *req)
                   : 0;
 
     assert(err == -EINPROGRESS || request_has(ep, req, PART_SPLIT_COPY));
-    ep_wake_sleeper(ep); /* also if the transport goes on with it */
+    ep_wake_sleeper(ep); /* even if the transport continues the read */
     if (err == -EINPROGRESS)
         return;
     if (err != 0 && err != -EAGAIN) {
@@ -192,7 +195,7 @@ static void on_io_done(struct mbx_ep *ep, struct request *req, int error)
     ep_wake_sleeper(ep);
 }
 
-/* req is about to read: its sender is asked to write a part, if that is of use. */
+/* req is about to be read: asks its sender to write a part, if that is useful. */
 static bool split_copy_on_read(struct mbx_ep *ep, struct request *req)
 {
     size_t size = min_size(ep->settings.tuning.read_chunk, req->total - req->done);
@@ -212,12 +215,12 @@ static bool split_copy_on_read(struct mbx_ep *ep, struct request *req)
     return true;
 }
 
-/* req, ANNOUNCED, is over: nobody is to write there any more. */
+/* Ends the access of the peer to req, which is ANNOUNCED and over. */
 static void split_copy_on_ended(struct mbx_ep *ep, struct request *req)
 {
     if (!word_close(ep, req))
         lockword_abandon(
-            ep, &req->split_copy.word); /* by a peer that is gone, or does not keep the rules */
+            ep, &req->split_copy.word); /* by a peer that is gone, or breaks the protocol */
     unexpose(ep, req);
 }
 
@@ -239,7 +242,7 @@ static void split_copy_take_back(void *arg, void *object)
             req->split_copy.from; /* as if its sender had stopped at once */
 }
 
-/* Before the endpoint closes: what a sender has not begun with is read by us alone. */
+/* Before the endpoint closes: we alone read the parts that no sender has taken. */
 static void on_stop(struct mbx_ep *ep)
 {
     ep_advert(ep)->split_copy_from = SIZE_MAX;
@@ -294,8 +297,9 @@ static int on_split_copy(struct mbx_ep *ep, struct peer *peer, const struct wire
     if (req->state != RNDV_WAIT_FIN || req->protocol != MBX_RNDV_READ ||
         !peer_path(peer)->can_write || !ep_matches_here(ep) ||
         lockword_take(peer, split_copy->word, split_copy->owner_id, 0) != 0)
-        return 0; /* it reads this part, too */
-    /* as if all of the message were to go there, and all before the part had gone */
+        return 0; /* the receiver reads this part itself */
+    /* as if the whole message were written there, and the bytes before the part were
+     * complete */
     req->target = (struct advert_target){
         .receiver = split_copy->receiver,
         .word = split_copy->word,

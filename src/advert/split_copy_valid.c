@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split_copy_valid.c - long messages that both sides copy: split_copy.c I1 and I2; I3 is in advert_valid.c.
+ * split_copy_valid.c - checks split_copy.c I1 and I2; I3 is in advert_valid.c.
  */
 #include "advert/advert.h"
 #include "advert/split_copy.h"

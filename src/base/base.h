@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * base.h - the few words that every other file uses.
+ * base.h - the macros and small functions that every other file uses.
  */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
@@ -12,11 +12,12 @@
 
 #include "base/compiler.h"
 
-/* What two cores pass between them.  Current arm64 servers have 64 too; where a
- * machine has 128 the layouts stay right and only share more than they need. */
+/* The size of a cache line.  Current arm64 servers have 64 bytes as well; on a machine with 128
+ * the layouts stay correct and only share more lines than they need. */
 #define CACHE_LINE 64
 
-/* Between what two cores write and do not share: many fetch lines in pairs. */
+/* The distance between data of two cores that must not share a line: many processors fetch
+ * lines in pairs. */
 #define CACHE_APART        (2 * CACHE_LINE)
 
 #define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -40,7 +41,7 @@ static inline bool is_power_of_two(size_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* The least multiple of unit (a power of two) that is not below size. */
+/* The least multiple of unit (a power of two) that is not less than size. */
 static inline size_t round_up(size_t size, size_t unit)
 {
     assert(is_power_of_two(unit));
@@ -57,9 +58,9 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* Asks for the cache line of p as a store would, does not wait for it, and changes nothing.
- * (Of __builtin_prefetch() compilers make a request to read on x86-64, unless they are told of
- * a newer processor, and then the store still has to wait.) */
+/* Requests the cache line of p as a store would, does not wait for it, and changes nothing. (On
+ * x86-64, compilers turn __builtin_prefetch() into a prefetch for reading, unless they are told
+ * of a newer processor, and then the store still has to wait.) */
 static inline void prefetch_for_store(const void *p)
 {
 #if defined(__x86_64__)

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "MPI_Recv" of PMPI_Recv; NULL: it is no call of MPI. */
+/* "MPI_Recv" for PMPI_Recv; NULL: not a call of MPI. */
 static const char *mpi_call(const char *symbol)
 {
-    if (strcmp(symbol, "ompi_mpi_finalize") == 0) /* which Open MPI's function jumps to */
+    if (strcmp(symbol, "ompi_mpi_finalize") == 0) /* Open MPI's function jumps to this one */
         return "MPI_Finalize";
     if (strncmp(symbol, "PMPI_", 5) == 0)
         symbol++;
@@ -32,7 +32,8 @@ static bool is_of(const void *base, uintptr_t address)
     return dladdr((const void *)address, &info) != 0 && info.dli_fbase == base;
 }
 
-/* The slot of an entry of a procedure linkage table (`jmp *offset(%rip)`), or 0. */
+/* The slot that an entry of a procedure linkage table jumps through (`jmp *offset(%rip)`), or
+ * 0. */
 static uintptr_t caller_slot_of(const void *base, uintptr_t entry)
 {
     static const unsigned char mark[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
@@ -50,8 +51,8 @@ static uintptr_t caller_slot_of(const void *base, uintptr_t entry)
     return (uintptr_t)code + 6 + (uintptr_t)(intptr_t)offset;
 }
 
-/* Which function of another object the call behind which this address of the object at base lies has
- * entered; NULL: not known, as of a call through a pointer. */
+/* The function of another object entered by the call instruction before a return address in the
+ * object at base; NULL: not known, as with a call through a pointer. */
 static void *entered_by(const void *base, uintptr_t behind)
 {
     const unsigned char *code = (const unsigned char *)behind;
@@ -83,8 +84,9 @@ static void *entered_by(const void *base, uintptr_t behind)
 
 #endif
 
-/* The call of MPI in whose function the frame before `behind` is, if that function has jumped to one without a name:
- * as MPI_Waitany of MPICH does.  NULL: it is none. */
+/* The MPI function that was entered by the call instruction before this return address, if that
+ * function then jumped to one without a symbol, as MPI_Waitany of MPICH does.  NULL: there is
+ * none. */
 static const char *jumped_from(const Dl_info *callee, const void *behind)
 {
     Dl_info caller, entered;

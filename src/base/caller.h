@@ -3,7 +3,7 @@
  * caller.h - from the stack of this thread: the call of MPI, or of the library, that the
  * program is in, and where in the program it is.
  *
- * A look at the stack takes some tens of microseconds, the first one more.
+ * A walk of the stack takes some tens of microseconds, the first one more.
  */
 #ifndef BASE_CALLER_H
 #define BASE_CALLER_H
@@ -24,9 +24,9 @@ struct caller {
 
 void caller_find(struct caller *caller);
 
-/* The file that an address of this process is mapped from, in path, and the address as the
- * symbols of that file count it, in *at.
- * 0; -ENOENT it is of no file, or the file's name is too long. */
+/* Finds the file that is mapped at an address of this process: its path, and in *at the address
+ * as the symbols of that file count it.  0; -ENOENT no file is mapped there, or its name is too
+ * long. */
 int caller_place(uint64_t address, char path[CALLER_PATH], uint64_t *at);
 
 #endif

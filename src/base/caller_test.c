@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * caller_test.c - which call of MPI a program is in, from its stack.
+ * caller_test.c - finds the MPI call that a program is in, from its stack.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "base/caller.h"
 
-/* caller_test_calls.c */
+/* defined in caller_test_calls.c */
 int MPI_Recv(void (*look)(void));
 int MPI_Waitany(void (*look)(void));
 
@@ -49,7 +49,7 @@ static void test_a_function_that_has_jumped_is_known_by_the_call(void **state)
     assert_int_not_equal(caller.address, 0);
 }
 
-/* As with -fno-plt. */
+/* A call through a slot, as compiled with -fno-plt. */
 static void test_so_it_is_by_a_call_through_a_slot(void **state)
 {
     int result;

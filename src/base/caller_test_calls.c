@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * caller_test_calls.c - calls of MPI as a library of an MPI has them, for caller_test.c: each calls
+ * caller_test_calls.c - MPI functions as an MPI library has them, for caller_test.c; each calls
  * back.
  */
 #include "base/base.h"
@@ -12,11 +12,10 @@ EXPORT int MPI_Recv(void (*look)(void));
 EXPORT int MPI_Recv(void (*look)(void))
 {
     look();
-    return 1; /* so that the call above is no jump */
+    return 1; /* so that the call above is not a tail call */
 }
 
-/* MPI_Waitany is a jump to a function that no other object sees, as compilers make it of a call that is
- * the last of its function. */
+/* MPI_Waitany jumps to a function that is not exported, as compilers do for a tail call. */
 #if defined __x86_64__
 __asm__(".text\n"
         ".globl MPI_Waitany\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - a line for a condition that does not hold; check.h.
+ * check.c - reports a condition that does not hold; see check.h.
  */
 #include "base/check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.c - the system's clocks, unless a test brought its own.
+ * clock.c - the system's clocks, unless a test has replaced them.
  */
 #include "base/clock.h"
 
@@ -20,7 +20,7 @@ static uint64_t clock_system(clockid_t clock)
 
 uint64_t clock_now(void)
 {
-    /* pairs with the release in clock_set(): what the test prepared for now() */
+    /* pairs with the release in clock_set(): makes visible what the test prepared for now() */
     clock_fn *now = atomic_load_explicit(&clock_replaced, memory_order_acquire);
 
     return now != NULL ? now() : clock_system(CLOCK_MONOTONIC);

@@ -17,11 +17,12 @@ typedef uint64_t clock_fn(void);
 /* Nanoseconds since some fixed moment; never goes back. */
 uint64_t clock_now(void);
 
-/* Nanoseconds since 1970, by which hosts compare; 0, not known, while clock_set() has replaced the clock. */
+/* Nanoseconds since 1970, to compare hosts; 0 (not known) while clock_set() has replaced the
+ * clock. */
 uint64_t clock_wall(void);
 
-/* Nanoseconds that this thread has run on a processor.  A replaced clock runs while all threads do:
- * clock_now(). */
+/* Nanoseconds of processor time of this thread.  While the clock is replaced: clock_now(), as
+ * if the thread always ran. */
 uint64_t clock_thread(void);
 
 /* From now on clock_now() is now(); NULL restores the system's clock.  The whole

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock_test.c - the system's time, and a test's. */
+/* clock_test.c - the system's clock, and a replaced one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * compiler.h - what a function or a condition tells the compiler.  This header includes nothing,
- * so that the provider, which shares nothing else with the library's folders, uses it too.
+ * compiler.h - hints to the compiler about functions and conditions.  This header includes
+ * nothing, so that the provider, which shares nothing else with the library's folders, can use
+ * it too.
  */
 #ifndef BASE_COMPILER_H
 #define BASE_COMPILER_H
@@ -9,15 +10,15 @@
 #define likely(condition)   __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* Before a function that the short path calls seldom: it stays a call, so that the
- * registers that only it needs are not saved by those who seldom call it. */
+/* For a function that the fast path seldom calls: it is not inlined, so that its callers do not
+ * save the registers that only it needs. */
 #define OUT_OF_LINE __attribute__((noinline))
 
-/* Before a function into which all that it calls is compiled, but for what is OUT_OF_LINE. */
+/* For a function into which all its calls are inlined, except those marked OUT_OF_LINE. */
 #define FLATTEN __attribute__((flatten))
 
-/* Before a function that exists to be compiled into each of its callers, with what they know
- * of its arguments. */
+/* For a function that must be inlined into each caller, so that constant arguments are
+ * known. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
 #endif

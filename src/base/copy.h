@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy.h - memcpy for what is mostly small.
+ * copy.h - memcpy for data that is usually small.
  *
- * Up to COPY_SMALL_MAX bytes are two copies of a fixed size that overlap, so there is no
- * call and no loop: half of what a message of 8 bytes costs to copy.
+ * Up to COPY_SMALL_MAX bytes are copied as two overlapping copies of a fixed size, without a
+ * call or a loop: for a message of 8 bytes this halves the cost of the copy.
  */
 #ifndef BASE_COPY_H
 #define BASE_COPY_H
@@ -14,8 +14,8 @@
 
 #define COPY_SMALL_MAX 32
 
-/* As memcpy(), of at most COPY_SMALL_MAX bytes; both may be NULL if size is 0.
- * Returns the end of the copy. */
+/* As memcpy(), for at most COPY_SMALL_MAX bytes; both may be NULL if size is 0.  Returns the
+ * end of the copy. */
 static inline unsigned char *copy_small(void *to, const void *from, size_t size)
 {
     unsigned char *out = to;
@@ -32,7 +32,7 @@ static inline unsigned char *copy_small(void *to, const void *from, size_t size)
         memcpy(out, in, 4);
         memcpy(out + size - 4, in + size - 4, 4);
     } else if (size == 0) {
-        return out; /* which may be NULL */
+        return out; /* out may be NULL */
     } else {
         for (size_t i = 0; i < size; i++)
             out[i] = in[i];
@@ -40,7 +40,7 @@ static inline unsigned char *copy_small(void *to, const void *from, size_t size)
     return out + size;
 }
 
-/* The same of any size. */
+/* As copy_small(), for any size. */
 static inline unsigned char *copy_bytes(void *to, const void *from, size_t size)
 {
     if (likely(size <= COPY_SMALL_MAX))

@@ -4,9 +4,10 @@
  *
  * A program may have more rights than the user who starts it: its file is set-user-ID or set-group-ID,
  * or has capabilities (the kernel's AT_SECURE).  Its environment is that user's, and variables of ours name
- * libraries to load, programs to execute and files to write.  So such a program reads no variable but
- * ENVIRON_HARMLESS, whoever asks: MBX_*, FI_MATCHBOX_*, a launcher's, PATH.  What the program itself says (the
- * overrides of mbx_open()) counts as always.
+ * libraries to load, programs to execute and files to write.  So in such a program
+ * ENVIRON_HARMLESS is the only variable that is read: MBX_*, FI_MATCHBOX_*, PATH and a
+ * launcher's variables are not, whichever code reads them.  Settings by the program itself (the
+ * overrides of mbx_open()) have effect as always.
  */
 #ifndef BASE_ENVIRON_H
 #define BASE_ENVIRON_H
@@ -18,7 +19,7 @@
 
 #define ENVIRON_HARMLESS "MBX_LOG_LEVEL"
 
-/* Has the program rights that its caller has not? */
+/* Does the program have rights that its caller does not have? */
 static inline bool environ_is_privileged(void)
 {
     return getauxval(AT_SECURE) != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoint.c - failpoint.h says it all.
+ * failpoint.c - see failpoint.h.
  */
 #include "base/failpoint.h"
 

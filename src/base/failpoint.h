@@ -2,8 +2,8 @@
 /*
  * failpoint.h - places at which a test may end this process.
  *
- * The library has places with names, and does nothing there: a program that wants to do something
- * sets the hook before it opens anything.  testing/ does.
+ * The library has named places, and does nothing there.  A program that needs them sets the
+ * hook before it opens anything, as testing/ does.
  */
 #ifndef BASE_FAILPOINT_H
 #define BASE_FAILPOINT_H
@@ -12,13 +12,14 @@
 #include <stddef.h>
 
 /* Glossary: failpoint - a named place where a test lets a process die or a call fail */
-/* settings: those of the endpoint that is concerned, as the transport knows them. */
+/* settings: the endpoint's, as the transport knows them. */
 struct failpoint_hook {
-    bool (*is_wanted)(const void *settings); /* by this endpoint, asked once */
+    bool (*is_wanted)(const void *settings); /* does this endpoint use failpoints?  Called
+                                                once */
     void (*reached)(const void *settings, const char *place);
 };
 
-extern const struct failpoint_hook *failpoint_hook; /* NULL: nobody wants to know */
+extern const struct failpoint_hook *failpoint_hook; /* NULL: failpoints are not used */
 
 static inline bool failpoint_is_wanted(const void *settings)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fill.h - a structure of the caller is filled, of which the caller may know another version.
+ * fill.h - fills a structure of the caller, who may have another version of it.
  *
  *   caller's, of size bytes    | first version | more | still more |
  *   ours                       | first version | more |
  *                                <── copied ────────> <── zeroed ──>
  *
  * A caller that was compiled with an earlier header gets as much as it has space for; one that was
- * compiled with a later header finds 0 in what this library does not know.
+ * compiled with a later header finds 0 in the members that this library does not know.
  */
 #ifndef BASE_FILL_H
 #define BASE_FILL_H
@@ -19,7 +19,7 @@
 #include "base/base.h"
 #include "base/log.h"
 
-/* first: bytes of the first version; nobody has fewer.  0; -EINVAL size is below first, and then
+/* first: bytes of the first version; no caller has fewer.  0; -EINVAL size is below first, and
  * nothing is written. */
 static inline int fill_struct(const char *call, void *out, size_t size, const void *value,
                               size_t known, size_t first)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fill_test.c - earlier and later versions of a structure, on either side.
+ * fill_test.c - earlier and later versions of a structure, in the caller and in the library.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -18,7 +18,8 @@
 
 #define LINK_SIZE 64
 
-/* Memory files lie on a device of the kernel's on which nobody else can make a file.  Is this file there? */
+/* Memory files are on an internal device of the kernel, on which nobody else can create a
+ * file.  Is this file on it? */
 static bool is_in_memory(const struct stat *file)
 {
     struct stat own;
@@ -30,7 +31,8 @@ static bool is_in_memory(const struct stat *file)
     return is;
 }
 
-/* "/memfd:NAME (deleted)": the name that its maker has given to it. */
+/* Does the link read "/memfd:NAME (deleted)", NAME being the name that the file's creator gave
+ * to it? */
 static bool is_called(const char *link, const char *name)
 {
     char text[LINK_SIZE];
@@ -42,7 +44,7 @@ static bool is_called(const char *link, const char *name)
            (size == (ssize_t)prefix || text[prefix] == ' ');
 }
 
-/* fd has been opened with O_PATH, and link leads to it.  0, or what foreign_open() returns. */
+/* fd was opened with O_PATH through link.  Returns 0, or an error of foreign_open(). */
 static int foreign_check(int fd, const char *link, const struct foreign *wanted)
 {
     struct stat file;

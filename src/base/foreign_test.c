@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* foreign_test.c - what is not the file that was expected is not opened, and nothing waits. */
+/* foreign_test.c - a file other than the expected one is not opened, and nothing waits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static const char *path_of(const char *name)
     return path;
 }
 
-/* A file of this name, with one byte. */
+/* Makes a file of this name, with one byte. */
 static void make_file(const char *name)
 {
     int fd = open(path_of(name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -53,7 +53,7 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-/* What foreign_open() says of a path; what it has opened is closed. */
+/* The result of foreign_open() for a path; a descriptor is read from and closed. */
 static int try_path(const char *path, const struct foreign *wanted)
 {
     int fd = foreign_open(path, O_RDONLY, wanted);
@@ -81,7 +81,7 @@ static void a_file_is_opened(void **state)
     unlink(path_of("file"));
 }
 
-/* Neither is there to wait for, nor does anything happen to it. */
+/* A pipe is not waited for, and a device is not opened. */
 static void a_pipe_and_a_device_are_not(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void a_lease_is_not_waited_for(void **state)
     make_file("leased");
     fd = open(path_of("leased"), O_RDONLY | O_CLOEXEC);
     signal(SIGIO, SIG_IGN);
-    if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) { /* there are file systems without leases */
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) { /* some file systems have no leases */
         const int opened = foreign_open(path_of("leased"), O_RDWR, &any_file);
 
         assert_int_equal(opened, -EAGAIN);
@@ -129,7 +129,7 @@ static void a_second_name_is_seen(void **state)
     unlink(first);
 }
 
-/* A link of this name below /proc/self/fd; the descriptor is the caller's. */
+/* The link of this descriptor below /proc/self/fd; the caller closes the descriptor. */
 static const char *link_of(int fd)
 {
     static char path[64];
@@ -152,7 +152,8 @@ static void a_memory_file_is_known_by_more_than_its_link(void **state)
     assert_int_equal(try_path(link_of(longer), &wanted), -EINVAL);
     close(memory);
     close(longer);
-    /* a file whose link has the same text where its folder is the root of the file system */
+    /* a file on disk for which the link has the same text, if its folder is the root of the
+     * file system */
     make_file("memfd:matchbox-inspect");
     file = open(path_of("memfd:matchbox-inspect"), O_RDONLY | O_CLOEXEC);
     unlink(path_of("memfd:matchbox-inspect"));

@@ -21,7 +21,7 @@ static bool is_free_at(const struct hash *h, const struct hash_kind *kind, size_
     return hash_is_free(kind, slot_at(h, kind, at));
 }
 
-/* There is a free slot (I1). */
+/* Needs a free slot (I1). */
 static void hash_put(struct hash *h, const struct hash_kind *kind, const void *arg,
                      const void *slot)
 {
@@ -32,8 +32,8 @@ static void hash_put(struct hash *h, const struct hash_kind *kind, const void *a
     memcpy(slot_at(h, kind, at), slot, kind->size);
 }
 
-/* Entries of the same hash are next to each other, perhaps around the end: so the old slots are walked from
- * a free one on, which keeps their order (I3). */
+/* Entries of the same hash are next to each other, perhaps across the end.  So the walk of the
+ * old slots starts at a free one, which keeps their order (I3). */
 static void put_all(struct hash *h, const struct hash_kind *kind, const void *arg,
                     const struct hash *old)
 {
@@ -77,7 +77,8 @@ int hash_add(struct hash *h, const struct hash_kind *kind, const void *arg, cons
     return 0;
 }
 
-/* Those after the hole that a search would not find any more move into it, and leave the next one. */
+/* Each later entry that a search would miss because of the hole moves into it, and leaves the
+ * next hole. */
 void hash_remove(struct hash *h, const struct hash_kind *kind, const void *arg, void *slot)
 {
     size_t mask = h->capacity - 1,

@@ -4,12 +4,13 @@
  *
  *   slots    -  a  b  -  -  c  -  -        b has the hash of a: it is in the next slot
  *
- * A slot holds what its user likes: a pointer to the entry, its number, or the entry itself.  Its first 8
- * bytes, or all 4 of a slot of 4, are not zero if it is in use.  A slot that becomes free leaves no mark:
- * those after it move up.  So a search costs the same after many removals.
+ * A slot holds a pointer to the entry, its number, or the entry itself, as the user likes.  The
+ * first 8 bytes of a slot in use (all 4 of a slot of 4) are not zero.  A slot that becomes free
+ * leaves no tombstone: the entries after it move up.  So a search costs the same after many
+ * removals.
  *
- * The user says in a struct hash_kind what its slots are.  hash_find() is compiled into its callers, with
- * such a constant: it costs what a table written by hand costs.
+ * The user describes the slots in a struct hash_kind.  hash_find() is compiled into its callers
+ * with such a constant, so it costs the same as a table written by hand.
  *
  * Invariants (hash_test.c)
  *   I1  at most three quarters of the slots are in use: a search ends
@@ -41,13 +42,13 @@ struct hash_kind {
 
 /* ---- hashes ---- */
 
-/* Hashes a word; words may differ in any bits.  32 bits. */
+/* Hashes a word, any bits of which may differ, to 32 bits. */
 static inline uint64_t hash_mix(uint64_t word)
 {
     return word * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 }
 
-/* Each bit of the word changes half of all 64 bits. */
+/* Hashes a word to 64 bits: each bit of the word changes half of them. */
 static inline uint64_t hash_spread(uint64_t word)
 {
     word = (word ^ word >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -70,13 +71,13 @@ static inline uint64_t hash_bytes(const void *bytes, size_t size)
 
 /* ---- slots ---- */
 
-/* What a slot that holds a pointer points to; NULL of no slot. */
+/* The pointer in a slot; NULL if slot is NULL. */
 static inline void *hash_pointer(const void *slot)
 {
     return slot != NULL ? *(void *const *)slot : NULL;
 }
 
-/* What a slot that holds a number holds; 0 of no slot. */
+/* The number in a slot; 0 if slot is NULL. */
 static inline uint32_t hash_number(const void *slot)
 {
     return slot != NULL ? *(const uint32_t *)slot : 0;
@@ -90,7 +91,7 @@ static ALWAYS_INLINE bool hash_is_free(const struct hash_kind *kind, const void 
     return word == 0;
 }
 
-/* The slot of the oldest entry with this hash that is key, or NULL. */
+/* The slot of the oldest entry with this hash and key, or NULL. */
 static ALWAYS_INLINE void *hash_find(const struct hash *h, const struct hash_kind *kind,
                                      const void *arg, uint64_t hash, const void *key)
 {
@@ -106,17 +107,18 @@ static ALWAYS_INLINE void *hash_find(const struct hash *h, const struct hash_kin
     }
 }
 
-/* Space for one more: hash_add() will not fail.  0; -ENOMEM, and nothing has changed. */
+/* Makes space for one more entry: the next hash_add() will not fail.  0; -ENOMEM, and nothing
+ * has changed. */
 int hash_reserve(struct hash *h, const struct hash_kind *kind, const void *arg);
 
 /* Adds a copy of this slot.  0; -ENOMEM, and nothing has changed. */
 int hash_add(struct hash *h, const struct hash_kind *kind, const void *arg, const void *slot);
 
-/* What this slot of the table holds is in it no more.  Slots may move. */
+/* Removes the entry in this slot of the table.  Slots may move. */
 void hash_remove(struct hash *h, const struct hash_kind *kind, const void *arg, void *slot);
 
-/* The first slot in use at position or after it, and *position after that; NULL at the end.  Start with 0.
- * A removal meanwhile may hide another entry from this round. */
+/* The first slot in use at or after *position, which moves past it; NULL at the end.  Start
+ * with 0. A removal meanwhile may hide another entry from this round. */
 void *hash_next(const struct hash *h, const struct hash_kind *kind, size_t *position);
 
 /* Frees the slots; the table is empty. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hash_test.c - entries come and go at random, beside a plain list.
+ * hash_test.c - entries come and go at random; a plain list is the reference.
  *
- * Hashes are of few values, so that entries lie far from the slot of their hash, and around the end.  Keys
- * come several times: the oldest is found (I3).
+ * Hashes have few values, so that entries lie far from the slot of their hash, and across the
+ * end.  Keys occur several times: the oldest entry is found (I3).
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -26,11 +26,11 @@
 
 struct entry {
     uint64_t key;
-    uint64_t since; /* the oldest has the least; 0: it is in no table */
+    uint64_t since; /* the least is the oldest; 0: not in a table */
 };
 
 static struct entry entries[ENTRIES];
-static uint64_t hashes; /* how many there are */
+static uint64_t hashes; /* the number of hashes */
 
 static uint64_t hash_of(uint64_t key)
 {
@@ -135,7 +135,8 @@ static void check(const struct hash *h, int kind)
     assert_true(h->count <= h->capacity / 4 * 3);
 }
 
-/* Adds an entry, or takes out the oldest of its key, which is the one that can be found. */
+/* Adds an entry, or removes the oldest one with its key, which is the one that a search
+ * finds. */
 static void step(struct hash *h, int kind, struct random *random, uint64_t now)
 {
     struct entry *entry = &entries[random_below(random, ENTRIES)], *gone;
@@ -193,7 +194,7 @@ static void an_empty_table_has_nothing(void **state)
     hash_fini(&h);
 }
 
-/* What is in it stays, and can be found; the next call tries again. */
+/* The entries stay, and are found; the next call tries again. */
 static void a_table_that_cannot_grow_is_as_before(void **state)
 {
     struct hash h = {0};

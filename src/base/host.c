@@ -2,7 +2,7 @@
 /*
  * host.c - the boot id, the namespaces, and whether others may look into this process.
  *
- * The boot id is 122 random bits; what is made of it needs no secret, only to use them all.
+ * The boot id is 122 random bits; its hash need not be secret, but has to use them all.
  */
 #include "base/host.h"
 
@@ -20,9 +20,9 @@
 #include "base/sys.h"
 
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
-#define BOOT_ID_SIZE 64 /* it is 36 characters and a newline */
+#define BOOT_ID_SIZE 64 /* 36 characters and a newline */
 
-/* The kernel numbers these two itself (PROC_PID_INIT_INO, PROC_USER_INIT_INO). */
+/* Fixed numbers in the kernel (PROC_PID_INIT_INO, PROC_USER_INIT_INO). */
 #define FIRST_PID_NAMESPACE  UINT64_C(0xEFFFFFFC)
 #define FIRST_USER_NAMESPACE UINT64_C(0xEFFFFFFD)
 
@@ -30,9 +30,9 @@
 #define USER_PATH            "/proc/self/ns/user"
 #define NET_PATH             "/proc/self/ns/net"
 #define UID_MAP_PATH         "/proc/self/uid_map"
-#define UID_MAP_SIZE         4096 /* the kernel's limit for what is written there */
+#define UID_MAP_SIZE         4096 /* the kernel's limit for this file */
 
-#define MEETING              UINT64_C(0x6d656574696e6773) /* no host_id() */
+#define MEETING              UINT64_C(0x6d656574696e6773) /* unlike host_id() */
 
 static int host_fail(const char *path, int err)
 {
@@ -104,12 +104,12 @@ static int hash_boot_id(uint64_t *hash)
     return err;
 }
 
-/* Where the question cannot be asked, everybody may look. */
+/* If the dumpable state is not known, the process is not closed. */
 static bool is_closed(void)
 {
     int dumpable = sys_prctl(PR_GET_DUMPABLE, 0);
 
-    return dumpable == 0 || dumpable == 2; /* 2: for root alone */
+    return dumpable == 0 || dumpable == 2; /* 2: readable by root alone */
 }
 
 int host_read(struct host *host)
@@ -141,7 +141,7 @@ int host_id(uint64_t *id)
     return 0;
 }
 
-/* The user as the namespace around ours knows him; UINT64_MAX: it does not. */
+/* Our user id in the outer user namespace; UINT64_MAX: it has none. */
 static int read_outer_user(uint64_t *user)
 {
     char text[UID_MAP_SIZE], *at = text, *end;
@@ -203,7 +203,7 @@ bool host_parse(const char *text, struct host *host)
     if (sscanf(text, "%" SCNx64 ":%" SCNu64 ":%" SCNu64, &new.boot, &new.pid_namespace,
                &new.user_namespace) != 3)
         return false;
-    host_text(&new, again); /* no sign, no blank, nothing behind */
+    host_text(&new, again); /* no sign, no blank, nothing after it */
     if (strcmp(text, again) != 0)
         return false;
     *host = new;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host_test.c - the same host in every process of it, another one in other namespaces.
+ * host_test.c - all processes of a host have its id, and other namespaces have other ids.
  */
 #include "base/host.h"
 
@@ -102,7 +102,7 @@ static void a_network_namespace_is_not(void **state)
     assert_true(there == here);
 }
 
-/* The host of a process that lets nobody look into it. */
+/* The host of a process that is not dumpable. */
 static void closed_processes_are_hosts_of_their_own(void **state)
 {
     uint64_t here, closed = 0, again = 0;
@@ -143,7 +143,7 @@ static void what_a_launcher_leaves_is_read_back(void **state)
     for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++)
         if (host_parse(damaged[i], &read))
             fail_msg("\"%s\" is taken", damaged[i]);
-    assert_null(host_difference(&own, &read)); /* it is as it was */
+    assert_null(host_difference(&own, &read)); /* as before */
     read.pid_namespace++;
     assert_string_equal(host_difference(&own, &read), "in another pid namespace");
     read.user_namespace++;
@@ -160,7 +160,7 @@ static void keep_log(void *arg, enum log_level level, const char *text)
     snprintf(arg, LOG_LINE_MAX, "%s", text);
 }
 
-/* As often as each is called, it fails; once more, and nothing does. */
+/* Each of these calls is made to fail at each of its uses; after the last use nothing fails. */
 static void every_failing_call_is_reported(void **state)
 {
     static const char *const names[] = {"open", "read", "fstat"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * launcher.h - what the launcher of a job says to its ranks, in their environment.
+ * launcher.h - what the launcher of a job passes to its ranks in their environment.
  */
 #ifndef BASE_LAUNCHER_H
 #define BASE_LAUNCHER_H
@@ -23,7 +23,7 @@ static inline const char *launcher_says(const char *name, const char *or_else)
     return environ_get(name) != NULL ? environ_get(name) : environ_get(or_else);
 }
 
-/* The rank of this process, as text; NULL: nobody says. */
+/* The rank of this process, as text; NULL: not set. */
 static inline const char *launcher_rank(void)
 {
     const char *boot = environ_get("MBX_BOOT"), *rank;
@@ -35,7 +35,8 @@ static inline const char *launcher_rank(void)
     return rank != NULL ? rank : environ_get("PMI_RANK");
 }
 
-/* How many ranks the job has, and how many of them run on this machine, as text; NULL: nobody says. */
+/* The number of ranks in the job, and the number of them on this machine, as text; NULL: not
+ * set. */
 static inline const char *launcher_ranks(void)
 {
     return launcher_says("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
@@ -46,7 +47,7 @@ static inline const char *launcher_local_ranks(void)
     return launcher_says("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS");
 }
 
-/* One of these as a number; LAUNCHER_UNKNOWN if it is NULL, or no number. */
+/* One of these as a number; LAUNCHER_UNKNOWN if it is NULL, or not a number. */
 static inline uint32_t launcher_number(const char *text)
 {
     unsigned long number;
@@ -58,8 +59,8 @@ static inline uint32_t launcher_number(const char *text)
     return *end == '\0' && number < LAUNCHER_UNKNOWN ? (uint32_t)number : LAUNCHER_UNKNOWN;
 }
 
-/* How many ranks run on this machine for each core, rounded up; 0: nobody says how many.  A rank that is bound to
- * one core says nothing about the machine. */
+/* Ranks on this machine for each core, rounded up; 0: not known.  If a rank is bound to one
+ * core, the cores of the machine count. */
 static inline uint32_t launcher_ranks_per_core(void)
 {
     uint32_t ranks = launcher_number(launcher_local_ranks());
@@ -73,8 +74,8 @@ static inline uint32_t launcher_ranks_per_core(void)
     return (uint32_t)((ranks + (uint64_t)cores - 1) / (uint64_t)cores);
 }
 
-/* Do ranks share cores?  What the user says (MBX_OVERSUBSCRIBED: yes or no) comes before what the launcher
- * says; other values and NULL say nothing. */
+/* Do ranks share cores?  The user's choice (MBX_OVERSUBSCRIBED: yes or no) overrides the
+ * launcher; other values and NULL do not. */
 static inline bool launcher_is_oversubscribed(const char *user)
 {
     if (user != NULL && (strcmp(user, "yes") == 0 || strcmp(user, "no") == 0))

@@ -4,9 +4,9 @@
  *
  *   head <-> node <-> node <-> head        an empty head points at itself
  *
- * struct list is both the head and the link; container_of() leads from a link
- * to what it is embedded in.  Nothing is allocated and nothing can fail.  A node
- * starts with list_init_node(), or as zero-filled memory.
+ * struct list is both the head and the link; container_of() leads from a link to the structure
+ * that embeds it.  Nothing is allocated and nothing can fail.  A node starts with
+ * list_init_node(), or as zero-filled memory.
  *
  * Invariants
  *   I1  n->next->prev == n and n->prev->next == n for the head and each node
@@ -99,7 +99,7 @@ static inline struct list *list_pop_tail(struct list *head)
     return node;
 }
 
-/* Moves all nodes of from, in order, behind those of to; from becomes empty. */
+/* Moves all nodes of from, in order, to the end of to; from becomes empty. */
 static inline void list_splice_tail(struct list *to, struct list *from)
 {
     if (list_is_empty(from))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* list_test.c - lists against an array that does the same slowly. */
+/* list_test.c - lists compared with a plain array. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct item {
     int number;
 };
 
-/* The oracle: numbers in order. */
+/* The reference: numbers in order. */
 struct row {
     int numbers[ITEMS];
     int count;
@@ -41,7 +41,7 @@ static void row_remove(struct row *row, int number)
     memmove(&row->numbers[at], &row->numbers[at + 1], (size_t)(row->count - at) * sizeof(int));
 }
 
-/* I1 in both directions, and the same numbers. */
+/* Checks I1 in both directions, and that both hold the same numbers. */
 static void check_same(const struct list *head, const struct row *row)
 {
     const struct list *pos;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lock.c - what lock.h does when two want the same.
+ * lock.c - the slow paths of lock.h, for a lock that is contended.
  */
 #include "base/lock.h"
 
 #include "base/sys.h"
 
-/* Looks at a lock that is held before sleeping: longer than most hold it. */
+/* Polls of a held lock before sleeping: most holders give the lock sooner. */
 #define LOCK_SPINS 100
 
-/* Sleeps while the state is `state`; may return early. */
+/* Sleeps while the state has this value; may return early. */
 static void lock_sleep(struct lock *lock, uint32_t state)
 {
     atomic_fetch_add(&lock->asleep, 1);
-    (void)sys_futex_wait(&lock->state, state, UINT64_MAX); /* woken or not: we look again */
+    (void)sys_futex_wait(&lock->state, state, UINT64_MAX); /* the caller looks at the state
+                                                              again in any case */
     atomic_fetch_sub(&lock->asleep, 1);
 }
 
@@ -23,7 +24,7 @@ OUT_OF_LINE void lock_wake(struct lock *lock)
         sys_futex_wake(&lock->state, 1);
 }
 
-/* Takes a lock that is free or offered.  True if that worked. */
+/* Takes a lock that is free or offered.  False: it is held. */
 static bool lock_try(struct lock *lock)
 {
     uint32_t seen = atomic_load_explicit(&lock->state, memory_order_relaxed);
@@ -33,7 +34,7 @@ static bool lock_try(struct lock *lock)
                                                    memory_order_acquire, memory_order_relaxed);
 }
 
-/* Takes it; counted in wanting. */
+/* Takes the lock; the caller is already counted in wanting. */
 static void lock_take_wanted(struct lock *lock)
 {
     for (unsigned spins = 0; !lock_try(lock); spins++) {
@@ -61,7 +62,7 @@ OUT_OF_LINE void lock_take_held(struct lock *lock)
     atomic_fetch_sub(&lock->wanting, 1);
 }
 
-/* The state that offers it now; the same one comes again after 2^31 offers. */
+/* The next offer's state; the same value comes again after 2^31 offers. */
 static uint32_t lock_offer(struct lock *lock)
 {
     return LOCK_OFFERED + (lock->offers++ & (UINT32_MAX >> 1));

@@ -5,23 +5,23 @@
  *            take            give
  *   FREE ──────────> HELD ──────────> FREE
  *                     │ ^
- *                pass v │ take, by one who already wants it
+ *                pass v │ take, by a waiter
  *                   OFFERED
  *
- * Who finds the lock held says that he wants it, polls a little, and sleeps.  Whoever
- * comes first gets it: with short work that is faster than a queue, because nobody waits
- * for one who is not running.  It is fair only where fairness is needed: a holder that
- * would take the lock again at once, for ever (a loop that polls), passes it while
- * somebody wants it, and then gets it back behind that one.
+ * A thread that finds the lock held counts itself as wanting it, polls a little, and sleeps.
+ * The first to try gets the lock: with short work that is faster than a queue, because nobody
+ * waits for a thread that is not running.  The lock is fair only where fairness is needed: a
+ * holder that would take it again at once, for ever (a loop that polls), passes it while
+ * another thread wants it, and gets it back after that thread.
  *
  * Invariants
- *   I1  wanting counts those in lock_take() that found the lock held, and those in
- *       lock_pass(); asleep those of them that sleep or are about to
- *   I2  who offers the lock is not the one who takes that offer: offers are numbered, so
- *       that one who slept through a whole turn does not mistake the next for his own
- *   I3  nobody sleeps for long while the lock is free: who gives it looks at wanting
- *       behind the giving, who wants it sleeps only if it is held behind the wanting, and
- *       both orders are sequentially consistent
+ *   I1  wanting counts the threads in lock_take() that found the lock held, and the threads in
+ *       lock_pass(); asleep counts the threads among them that sleep or are about to
+ *   I2  a thread never takes its own offer: offers are numbered, so that a thread that slept
+ *       through a whole turn does not mistake the next offer for its own
+ *   I3  no thread sleeps for long while the lock is free: lock_give() reads wanting after it
+ *       has freed the lock, a waiter sleeps only if the lock is still held after it was counted
+ *       in wanting, and both orders are sequentially consistent
  *
  * Zeroed memory is a free lock.
  */
@@ -35,18 +35,18 @@
 enum lock_state {
     LOCK_FREE,
     LOCK_HELD,
-    LOCK_REFUSED, /* for good */
-    LOCK_OFFERED  /* and all above: the number of the offer */
+    LOCK_REFUSED, /* for ever */
+    LOCK_OFFERED  /* and all values above: the number of the offer */
 };
 
 struct lock {
     _Atomic uint32_t state; /* enum lock_state */
     _Atomic uint32_t wanting;
     _Atomic uint32_t asleep;
-    uint32_t offers; /* the holder's */
+    uint32_t offers; /* written by the holder */
 };
 
-/* The slow halves. */
+/* The slow paths. */
 void lock_take_held(struct lock *lock);
 void lock_wake(struct lock *lock);
 
@@ -64,11 +64,12 @@ static inline void lock_take(struct lock *lock)
 static inline void lock_give(struct lock *lock)
 {
     atomic_store(&lock->state, LOCK_FREE);
-    if (unlikely(atomic_load(&lock->wanting) != 0)) /* behind the store: I3 */
+    if (unlikely(atomic_load(&lock->wanting) != 0)) /* after the store: I3 */
         lock_wake(lock);
 }
 
-/* Nobody takes it any more: who tries has `call` called, which does not return.  One call for all locks. */
+/* Refuses the lock to all threads from now on: a thread that tries to take it calls `call`,
+ * which does not return.  There is one such function for all locks. */
 void lock_refuse(struct lock *lock, void (*call)(void));
 
 static inline bool lock_is_refused(const struct lock *lock)
@@ -76,14 +77,14 @@ static inline bool lock_is_refused(const struct lock *lock)
     return atomic_load_explicit(&lock->state, memory_order_relaxed) == LOCK_REFUSED;
 }
 
-/* For the holder: does somebody wait?  Costs a load. */
+/* For the holder: is another thread waiting?  Costs a load. */
 static inline bool lock_is_wanted(const struct lock *lock)
 {
     return atomic_load_explicit(&lock->wanting, memory_order_relaxed) != 0;
 }
 
-/* For the holder, if the lock is wanted: somebody else has held it, or holds it until
- * this returns; then it is ours again. */
+/* For the holder, while the lock is wanted: lets another thread hold it, and returns with the
+ * lock held again. */
 void lock_pass(struct lock *lock);
 
 #endif

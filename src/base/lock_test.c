@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lock_test.c - nobody is let in twice, nobody is kept out for ever.
+ * lock_test.c - never two holders, and no thread waits for ever.
  *
- * What the lock guards here is plain memory, so ThreadSanitizer sees every way in that
- * does not order what was written before.
+ * The lock guards plain memory here, so ThreadSanitizer reports each way to take it that does
+ * not order earlier writes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,13 +23,13 @@
 
 struct shared {
     struct lock lock;
-    uint64_t rounds; /* of each taker */
+    uint64_t rounds; /* per taker */
     uint64_t count;  /* guarded */
     bool inside;     /* guarded */
-    uint32_t left;   /* guarded: takers that have not finished */
+    uint32_t left;   /* guarded: takers that have not finished yet */
 };
 
-/* cmocka's own checks leave by longjmp, which a thread cannot. */
+/* A failed check of cmocka calls longjmp, which must not happen in another thread. */
 static void check(bool ok, const char *what)
 {
     if (ok)
@@ -87,8 +87,8 @@ static void test_one_at_a_time(void **state)
     assert_int_equal(s.lock.asleep, 0);
 }
 
-/* Holds the lock until all others have finished, which they cannot if it is only ever
- * taken again by the one who had it. */
+/* Holds the lock until all others have finished, which they cannot do if only the holder ever
+ * takes it again. */
 static void *poll_until_alone(void *arg)
 {
     struct shared *s = arg;
@@ -125,7 +125,7 @@ static void test_who_polls_lets_others_in(void **state)
     poll_beside_takers(1);
 }
 
-/* Each then also takes what the other offers. */
+/* Two pollers: each also takes the offers of the other. */
 static void test_two_who_poll(void **state)
 {
     (void)state;

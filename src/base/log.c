@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "base/text.h"
 
-/* In a line, "warning" reads better than the name of its level. */
+/* The words in a line; "warning" reads better than the name of the level. */
 static const char *const level_words[] = {
     [LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARN] = "warning", [LOG_LEVEL_INFO] = "info",
     [LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_TRACE] = "trace",
@@ -45,7 +45,7 @@ void log_set_sink(log_sink_fn *sink, void *arg)
     log_sink_arg = arg;
 }
 
-/* line has space for one byte more than its text. */
+/* line has space for one more byte than its text. */
 static void write_line(char *line, size_t length)
 {
     ssize_t written;
@@ -54,7 +54,7 @@ static void write_line(char *line, size_t length)
     do {
         written = write(STDERR_FILENO, line, length);
     } while (written < 0 && errno == EINTR);
-    /* nobody is left to tell about another failure */
+    /* another failure cannot be reported */
 }
 
 int log_argument(const char *call, const char *name, uint64_t value, const char *why)
@@ -76,7 +76,7 @@ void log_write(enum log_level level, const char *format, ...)
     if (vsnprintf(line + prefix, LOG_LINE_MAX - prefix, format, args) < 0)
         line[prefix] = '\0';
     va_end(args);
-    /* a foreign text in it starts no lines of its own, nor commands the terminal */
+    /* text from outside must not start lines of its own or contain commands to the terminal */
     text_make_printable(line + prefix, '?', false);
     if (log_sink != NULL)
         log_sink(log_sink_arg, level, line + prefix);

@@ -4,11 +4,10 @@
  *
  *   matchbox[4711]: warning: cross-memory attach is forbidden, large messages are copied, pid 4712
  *
- * Lowercase; values stand behind a space so that a double click selects them; the
- * first function that knows the cause says it, once, with what can be done.
- * A line is one write(2), so lines of several processes do not mix; it is cut at
- * LOG_LINE_MAX bytes, and control characters in it (from a foreign text) and
- * what is no UTF-8 become '?'.  errno survives every call here.
+ * Lowercase; a space precedes each value so that a double click selects it; the first function
+ * that knows the cause reports it, once, with the remedy.  A line is one write(2), so lines of
+ * several processes do not mix; it is cut at LOG_LINE_MAX bytes; control characters in it (text
+ * from outside) and invalid UTF-8 become '?'.  errno survives every call here.
  *
  *   error   an operation of the user fails, or the library cannot go on
  *   warning it goes on, but not as the user would expect
@@ -55,8 +54,8 @@ void log_set_sink(log_sink_fn *sink, void *arg);
 void log_write(enum log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* An argument of a public call has a value that it must not have: at debug level a line says so.
- * Returns -EINVAL, for the call to return.
+/* Reports an argument of a public call that is not allowed, in a line at debug level.  Returns
+ * -EINVAL, for the call to return.
  *
  *   mbx_send: peer 9 : no such peer */
 int log_argument(const char *call, const char *name, uint64_t value, const char *why);

@@ -24,7 +24,7 @@ static void remember(void *arg, enum log_level level, const char *text)
 {
     struct seen *seen = arg;
 
-    errno = EBADF; /* as a failing write would */
+    errno = EBADF; /* as a failing write would set it */
     seen->count++;
     seen->level = level;
     snprintf(seen->text, sizeof seen->text, "%s", text);
@@ -87,7 +87,7 @@ static void test_errno_survives(void **state)
     assert_int_equal(errno, EXDEV);
 }
 
-/* What LOG_WARN("%s", text) writes to standard error. */
+/* Captures the output of LOG_WARN("%s", text) on standard error. */
 static size_t captured(const char *text, char *line, size_t size)
 {
     int saved = dup(STDERR_FILENO);

@@ -2,8 +2,8 @@
 /*
  * mem.c - the C library's allocator, counted.
  *
- * A block carries no header, so any alignment works: how many bytes it has is asked of the C
- * library, which says how many it has set aside; but only for a test that wants to know.
+ * A block carries no header, so any alignment works.  A test that counts bytes gets the size of
+ * a block from malloc_usable_size().
  */
 #include "base/mem.h"
 
@@ -58,7 +58,8 @@ void *mem_calloc(size_t count, size_t size)
 {
     size_t total;
 
-    if (__builtin_mul_overflow(count, size, &total)) { /* sanitizers abort at this one */
+    if (__builtin_mul_overflow(count, size, &total)) { /* sanitizers abort at an overflow in
+                                                          calloc() */
         errno = ENOMEM;
         return NULL;
     }
@@ -92,7 +93,7 @@ void *mem_alloc_aligned(size_t alignment, size_t size)
         return NULL;
     }
     if (alignment >= MEM_HUGE)
-        madvise(pointer, size, MADV_HUGEPAGE); /* if not, it is only slower */
+        madvise(pointer, size, MADV_HUGEPAGE); /* a failure only costs time */
     return mem_count(pointer);
 }
 

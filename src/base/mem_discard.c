@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem_discard.c - gives pages back, and gets them; apart from mem.c because the matching engine's own library, which has that
- * one, calls nothing of the system but the allocator.
+ * mem_discard.c - gives pages back to the system, and touches them.  It is separate from mem.c
+ * because the matching engine's own library contains mem.c and uses nothing of the system
+ * except the allocator.
  */
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -19,7 +20,7 @@ void mem_discard(void *pointer, size_t size)
     uintptr_t begin = ((uintptr_t)pointer + page - 1) & ~(page - 1);
     uintptr_t end = ((uintptr_t)pointer + size) & ~(page - 1);
 
-    if (begin < end) /* if not (locked memory), it is only not given back */
+    if (begin < end) /* a failure (locked memory) only means that nothing is given back */
         madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 

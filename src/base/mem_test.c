@@ -59,7 +59,7 @@ static void test_calloc_zeroes_and_refuses_overflow(void **state)
 {
     static const unsigned char zeros[1000];
     unsigned char *p;
-    volatile size_t huge = SIZE_MAX / 2; /* the compiler must not see it coming */
+    volatile size_t huge = SIZE_MAX / 2; /* so that the compiler does not see the size */
 
     (void)state;
     p = mem_alloc(1000);
@@ -112,7 +112,7 @@ static unsigned fail_pattern(uint64_t n)
         pattern |= (all[i] == NULL ? 1u : 0u) << i;
     if (all[3] == NULL) {
         assert_int_equal(errno, ENOMEM);
-        all[3] = moved; /* still ours */
+        all[3] = moved; /* still allocated */
     }
     assert_int_equal(mem_fail_left(), n > 4 ? n - 4 : 0);
     for (unsigned i = 0; i < 4; i++)
@@ -131,7 +131,7 @@ static void test_only_the_nth_fails(void **state)
     assert_int_equal(fail_pattern(5), 0);
 }
 
-/* A thread that saw 1 left, but was overtaken by the one that took it. */
+/* A thread saw 1 left, but another thread took that event. */
 static void test_an_overtaken_event_does_not_fire(void **state)
 {
     _Atomic int64_t countdown = 0;
@@ -140,7 +140,7 @@ static void test_an_overtaken_event_does_not_fire(void **state)
     assert_false(countdown_tick(&countdown, 1));
     countdown = 2;
     assert_false(countdown_tick(&countdown, 1));
-    assert_true(countdown_tick(&countdown, 2)); /* looks again: 1 is left */
+    assert_true(countdown_tick(&countdown, 2)); /* tries again: 1 is left */
     assert_int_equal(countdown, 0);
 }
 

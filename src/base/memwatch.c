@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memwatch.c - memwatch.h says it all.
+ * memwatch.c - see memwatch.h.
  *
- * The kernel lets a thread go on when its message has been read.  So the thread of the watch reads
- * messages with the lock held: who comes behind an munmap() and asks finds the ranges marked.
+ * The kernel resumes the thread that unmaps when its message has been read.  So the watch
+ * thread reads messages with the lock held: a call that comes after the munmap() finds the
+ * ranges marked.
  *
- * The messages of munmap() and mremap() come when the memory is unmapped already.  But while one is on its way the
- * kernel refuses to change what is protected (EAGAIN), and is asked to do so on a page of ours.
+ * The message of an munmap() or mremap() comes after the memory was unmapped.  But while a
+ * message is on its way the kernel refuses to change the protection of memory (EAGAIN):
+ * memwatch_check() tries that on a page of ours.
  *
  * Ranges are registered with the descriptor for write protection, and nothing is protected: no
  * access ever faults.
@@ -28,7 +30,7 @@
 
 #define PAGE ((size_t)4096)
 
-/* Not yet in the headers of older kernels. */
+/* Not in the headers of older kernels. */
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -36,8 +38,8 @@
 #define UFFD_FEATURE_EXACT_ADDRESS (1 << 11)
 #endif
 
-/* The last is not needed.  It came with Linux 5.18, where a page that an adapter uses stays this
- * process's when it forks, and the child gets the copy. */
+/* The last feature is not needed.  It came with Linux 5.18, where a page that an adapter uses
+ * stays with this process when it forks, and the child gets the copy. */
 #define FEATURES                                                                               \
     (UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP |         \
      UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EXACT_ADDRESS)
@@ -46,10 +48,10 @@ static struct {
     pthread_mutex_t opening; /* guards users, thread, bell and page */
     uint32_t users;
     pthread_t thread;
-    int bell;   /* eventfd: the thread ends */
-    void *page; /* registered, and not used */
+    int bell;   /* eventfd: ends the thread */
+    void *page; /* registered, and not used otherwise */
 
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     int fd;
     struct list ranges;
     uint64_t gone;
@@ -99,7 +101,7 @@ static void *memwatch_run(void *arg)
             memwatch_take(&msg);
         pthread_mutex_unlock(&watch.lock);
     }
-    /* whoever waits for us goes on, and nobody will from here on */
+    /* threads that wait for a message to be read go on, and no thread waits from here on */
     pthread_mutex_lock(&watch.lock);
     sys_close(watch.fd);
     watch.fd = -1;
@@ -124,7 +126,7 @@ static int open_fd(int *fd)
     return err == EINVAL || err == EPERM || err == ENOSYS ? -EOPNOTSUPP : -err;
 }
 
-/* The application's signals are for its own threads. */
+/* Signals of the application are not delivered to the watch thread. */
 static int start_thread(void)
 {
     sigset_t all, old;
@@ -201,13 +203,13 @@ void memwatch_close(void)
 
 /* ---- which memory ---- */
 
-/* What /proc/self/maps says of one mapping. */
+/* A mapping in /proc/self/maps. */
 struct mapping {
     uintptr_t begin, end;
     bool is_ours; /* private, anonymous, writable */
 };
 
-/* Reads it line by line, without an allocation. */
+/* Reads that file line by line, without an allocation. */
 struct maps {
     int fd;
     size_t from, to;
@@ -249,7 +251,7 @@ static bool next_mapping(struct maps *maps, struct mapping *mapping)
     return true;
 }
 
-/* Is all of it private anonymous memory that can be written? */
+/* Is the whole range private anonymous memory that can be written? */
 static bool is_watchable(uintptr_t begin, uintptr_t end)
 {
     struct maps maps = {.fd = sys_open("/proc/self/maps", O_RDONLY, 0)};
@@ -302,7 +304,7 @@ int memwatch_add(struct memwatch_range *range, uintptr_t begin, size_t size)
     return err == EINVAL || err == EPERM ? -EOPNOTSUPP : -err;
 }
 
-/* The pages of one that is gone may be somebody else's by now. */
+/* The pages of a range that is gone may belong to another mapping by now. */
 void memwatch_remove(struct memwatch_range *range)
 {
     struct uffdio_range what = {.start = range->begin, .len = range->end - range->begin};

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memwatch.h - is memory still the memory that it was, or has it been unmapped?
+ * memwatch.h - finds out whether memory has been unmapped.
  *
  *   the application: munmap(), mremap(), madvise(MADV_DONTNEED), free() ...
  *        └─> the kernel ── userfaultfd ──> a thread of ours: range.is_gone
- *        <── goes on when the thread has read that
+ *        <── resumes when the thread has read that
  *
- * Who keeps something that belongs to pages, such as a registration with an adapter, has to let go
- * of it before other pages have the same address.  The kernel tells of each change, whoever makes
- * it and by whatever function, and lets the thread that makes it wait until that was read.  No
- * function of the C library is replaced.
+ * State that belongs to pages, such as a registration with an adapter, has to be released
+ * before other pages have the same address.  The kernel reports each change, whichever thread
+ * and function makes it, and blocks that thread until the report was read.  No function of the
+ * C library is replaced.
  *
- * Another thread may get the address again before that message is there.  So the kernel is asked
- * whether one is on its way (memwatch_check()).
+ * Another thread may get the address again before the message arrives.  So memwatch_check()
+ * asks the kernel whether a message is on its way.
  *
- * Only private anonymous memory can be watched: pages of other memory may be exchanged without
- * such a call, by ftruncate(), fallocate() or shmdt().
+ * Only private anonymous memory can be watched: pages of other memory may be replaced without
+ * such a report, by ftruncate(), fallocate() or shmdt().
  *
- * One watch for a process, because a page can be watched by one descriptor alone.
+ * A process has one watch, because a page can be watched by only one descriptor.
  *
  * Invariants
  *   I1  between the first open and the last close there is one thread and one descriptor
- *   I2  the thread takes no lock but the watch's, and neither it nor who holds that lock calls what
- *       may unmap memory (free(), the log): it would wait for the thread
+ *   I2  the watch thread takes only the watch's lock, and neither it nor another holder of that
+ *       lock calls a function that may unmap memory (free(), the log): it would wait for the
+ *       watch thread
  *
  * Threads    all calls: any thread.  A child after fork() calls none of them.
  */
@@ -35,40 +36,41 @@
 
 #include "base/list.h"
 
-/* A range that is watched; the caller's memory, of no concern to the caller otherwise. */
+/* A watched range; the caller provides the memory and uses no member. */
 struct memwatch_range {
     struct list node;
     uintptr_t begin, end;
     bool is_gone;
 };
 
-/* Starts the watch, if nobody has; every open needs its close.  0; -EOPNOTSUPP the kernel does not
- * tell (older than 5.18), or does not let this process ask; -errno. */
+/* Starts the watch, if it is not running; every open needs its close.  0; -EOPNOTSUPP the
+ * kernel does not report changes (older than 5.18), or not to this process; -errno. */
 int memwatch_open(void);
 
-/* No range of the caller is watched any more. */
+/* The caller watches no range any more. */
 void memwatch_close(void);
 
 /*
  * memwatch_add - watches [begin, begin+size), whole pages.
  *
- * What was unmapped before is not told.  So: add, then make what belongs to the pages.
+ * Earlier unmappings are not reported.  So: add, then create the state that belongs to the
+ * pages.
  *
  * Returns    0; -EOPNOTSUPP it is not mapped, not writable, or not private anonymous memory; -EBUSY
  *            somebody else watches it; -errno.
  */
 int memwatch_add(struct memwatch_range *range, uintptr_t begin, size_t size);
 
-/* Ends that; also of a range that is gone. */
+/* Ends memwatch_add(); also for a range that is gone. */
 void memwatch_remove(struct memwatch_range *range);
 
-/* Sets *gone: how many ranges have gone since the process began; while it stays the same, all are
- * there.  False: some thread is unmapping memory right now, and the kernel has not told yet which.
- * Costs a system call. */
+/* Sets *gone to the number of ranges that have gone since the process began; while it stays the
+ * same, no range has gone.  False: some thread is unmapping memory right now, and the kernel
+ * has not reported yet which.  Costs a system call. */
 bool memwatch_check(uint64_t *gone);
 
-/* Has some of it been unmapped since memwatch_add()?  Also of what was there before, if another thread
- * was about to tell. */
+/* Has part of it been unmapped since memwatch_add()?  Also true for an unmapping shortly before
+ * that was not reported yet. */
 bool memwatch_is_gone(const struct memwatch_range *range);
 
 #endif

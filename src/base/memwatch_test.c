@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memwatch_test.c - memory that was unmapped is known to be gone by who comes after that, however it
- * was unmapped, and nothing else is.
+ * memwatch_test.c - after memory was unmapped, by any call, the watch reports it as gone, and
+ * no other memory.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -141,7 +141,7 @@ static void test_free_is_told(void **state)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     free(memory);
     assert_false(begin == 0);
-    skip(); /* their free() unmaps nothing */
+    skip(); /* free() unmaps nothing there */
 #else
     memset(memory, 1, size);
     assert_int_equal(memwatch_add(&range, begin, size - 2 * PAGE), 0);
@@ -151,7 +151,7 @@ static void test_free_is_told(void **state)
 #endif
 }
 
-/* The same address again, which the watch has to tell from the memory before. */
+/* Maps the same address again: the watch must tell the new memory from the old. */
 static void test_mapped_again_is_watched_again(void **state)
 {
     char *memory = map_at(NULL, SIZE, 0);
@@ -162,7 +162,7 @@ static void test_mapped_again_is_watched_again(void **state)
 
         assert_int_equal(memwatch_add(&range, (uintptr_t)memory, SIZE), 0);
         assert_int_equal(memwatch_add(&same, (uintptr_t)memory, SIZE), 0);
-        memwatch_remove(&same); /* that it is watched twice does not end the first */
+        memwatch_remove(&same); /* the second registration does not end the first */
         munmap(memory, SIZE);
         map_at(memory, SIZE, MAP_FIXED_NOREPLACE);
         assert_true(memwatch_is_gone(&range));
@@ -243,7 +243,8 @@ static void *unmap_once(void *memory)
     return NULL;
 }
 
-/* The thread that unmaps has not come back, and the watch has read nothing: the address is free. */
+/* The thread that unmaps has not returned, and the watch has read nothing: the address is
+ * already free. */
 static void test_being_unmapped(void **state)
 {
     char *memory = map_at(NULL, SIZE, 0);
@@ -267,7 +268,7 @@ static void test_being_unmapped(void **state)
     memwatch_remove(&range);
 }
 
-/* What is still registered with the kernel then can be unmapped all the same. */
+/* Memory that is still registered with the kernel then can still be unmapped. */
 static void test_after_the_last_close(void **state)
 {
     char *memory = map_at(NULL, SIZE, 0);
@@ -275,7 +276,7 @@ static void test_after_the_last_close(void **state)
 
     assert_int_equal(memwatch_add(&range, (uintptr_t)memory, SIZE), 0);
     assert_int_equal(memwatch_add(&part, (uintptr_t)memory, PAGE), 0);
-    memwatch_remove(&range); /* beyond the part nobody unregisters it */
+    memwatch_remove(&range); /* the rest, outside the part, stays registered */
     memwatch_remove(&part);
     close_watch(state);
     munmap(memory, SIZE);

@@ -8,8 +8,8 @@
  *     take_overrides    each of the caller's, over that
  *     store             writes the values where the rows point
  *
- * Until all texts were found good the values wait in an array of struct value, the
- * only memory that is allocated; so a bad text leaves the settings as they were.
+ * The values stay in an array of struct value, the only memory that is allocated, until all
+ * texts are known to be valid; so an invalid text leaves the settings unchanged.
  */
 #include "base/param.h"
 
@@ -128,8 +128,8 @@ bool param_read_time(const char *text, const char *unit, uint64_t *ns)
     return read_with_suffix(text, time_suffixes, ARRAY_COUNT(time_suffixes), ns);
 }
 
-/* A number, also with its unit after a space, as ranges are shown ("1..65536 peers"); unit may
- * be NULL. */
+/* A number, perhaps followed by a space and its unit, as ranges are shown ("1..65536 peers");
+ * unit may be NULL. */
 static bool read_count(const char *text, const char *unit, uint64_t *number)
 {
     const char *rest;
@@ -175,7 +175,7 @@ static bool is_in_range(const struct param *p, uint64_t number)
     return !has_limits(p) || (number >= p->min && number <= p->max);
 }
 
-/* A word that stands for a number beyond all others. */
+/* A word in place of a number, stored as a number above all others. */
 static bool read_name(const struct param *p, const char *text, uint64_t *number)
 {
     if (p->choices == NULL || !read_word(text, p->choices, number))
@@ -184,7 +184,7 @@ static bool read_name(const struct param *p, const char *text, uint64_t *number)
     return true;
 }
 
-/* The word of this number, or NULL. */
+/* The word stored as this number, or NULL. */
 static const char *param_name_of(const struct param *p, uint64_t number)
 {
     for (size_t i = 0; p->choices != NULL && p->choices[i] != NULL; i++)
@@ -292,7 +292,7 @@ char *param_format(const struct param *param, const void *settings, char *text, 
     return text;
 }
 
-/* What a number looks like, when there are no limits to show. */
+/* An example of a number, for a parameter without limits. */
 static const char *form_text(const struct param *p)
 {
     return p->type == PARAM_SIZE   ? "a size such as 64K"
@@ -379,7 +379,7 @@ static const struct param *find_row(const struct param *table, size_t count, con
     return NULL;
 }
 
-/* The known name that is most like this one; NULL if none is near. */
+/* The known name that is nearest to this one; NULL if none is near. */
 static const char *nearest_name(const struct loader *l, const char *name, size_t length)
 {
     const char *nearest = NULL;
@@ -449,7 +449,7 @@ static int take_assignment(struct loader *l, const char *name_and_value)
     return 0;
 }
 
-/* What follows the prefix, or NULL. */
+/* The text after the prefix, or NULL. */
 static const char *without_prefix(const char *text)
 {
     size_t length = strlen(PARAM_PREFIX);
@@ -457,7 +457,7 @@ static const char *without_prefix(const char *text)
     return strncmp(text, PARAM_PREFIX, length) == 0 ? text + length : NULL;
 }
 
-/* "NAME=", which is as good as unset where an empty value means nothing. */
+/* "NAME=": for a number, the same as not set. */
 static bool is_empty(const struct loader *l, const char *assignment)
 {
     size_t length = strcspn(assignment, "=");
@@ -466,7 +466,7 @@ static bool is_empty(const struct loader *l, const char *assignment)
     return p != NULL && has_number(p) && strcmp(assignment + length, "=") == 0;
 }
 
-/* MBX_ADAPTER_...: of the software adapter, which is another program. */
+/* MBX_ADAPTER_...: parameters of the software adapter, which is another program. */
 static bool is_adapters(const char *assignment)
 {
     static const char prefix[] = "ADAPTER_";
@@ -559,7 +559,8 @@ static const char *find_hidden(void)
     return NULL;
 }
 
-/* Of a privileged program the environment is one variable, in text; what is hidden is said once. */
+/* A privileged program sees one variable of the environment, in text; hidden variables are
+ * reported once. */
 static void reduce_environment(const char *environment[2], char *text, size_t size)
 {
     static atomic_flag is_said = ATOMIC_FLAG_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * param.h - what users can set: one table says all of it.
+ * param.h - the parameters that users can set, described by one table.
  *
  * A parameter is a row: name, type, unit, default, range or choices, help, and where
  * in a settings structure its value goes.  param_load() fills that structure from,
@@ -16,16 +16,16 @@
  *   PARAM_BOOL    yes no on off true false 1 0              uint64_t 1 or 0
  *   PARAM_CHOICE  one of choices                            uint64_t index of it
  *   PARAM_STRING  fewer than PARAM_STRING_MAX bytes         char[PARAM_STRING_MAX]
- *   PARAM_FOREIGN anything: somebody else reads it           not at all
- *   PARAM_GONE    nothing: it is a parameter no more         not at all
+ *   PARAM_FOREIGN anything: other code reads it              not at all
+ *   PARAM_GONE    nothing: it is no longer a parameter       not at all
  *
  * A SIZE or COUNT with choices takes these words, too: choices[i] is stored as
  * UINT64_MAX - i, whatever the range.
  *
  * Letters may be of either case, except in strings.  SIZE also takes KB and KiB, and
- * so on.  A FOREIGN row only makes its name known; if the name ends in '*', all names
- * that begin so.  A GONE row is a name that was known once: it is refused, and its help says
- * what there is instead.
+ * so on.  A FOREIGN row only makes its name known; if the name ends in '*', all names with that
+ * prefix.  A GONE row is the name of a former parameter: it is refused, and its help names the
+ * replacement.
  */
 #ifndef BASE_PARAM_H
 #define BASE_PARAM_H
@@ -50,8 +50,8 @@ enum param_type {
 
 enum param_level {
     PARAM_USUAL,    /* for every user */
-    PARAM_ADVANCED, /* for who measures what it changes */
-    PARAM_TEST      /* of programs that test the library: the library alone has none */
+    PARAM_ADVANCED, /* for users who measure the effect */
+    PARAM_TEST      /* of programs that test the library; the library itself has none */
 };
 
 struct param {
@@ -59,7 +59,8 @@ struct param {
     enum param_type type;
     enum param_level level;
     const char *
-        unit; /* of a COUNT, as "messages"; of a TIME, that of digits alone, or NULL: they are refused */
+        unit; /* of a COUNT, as "messages"; of a TIME, for digits alone, which are refused if it
+                 is NULL */
     const char *default_text;   /* as a user would write it; NULL is 0 or "" */
     uint64_t min, max;          /* SIZE, COUNT, TIME; both 0 = no limits */
     const char *const *choices; /* ends with NULL; or NULL, if not a CHOICE */
@@ -79,25 +80,26 @@ struct param {
 int param_load(const struct param *table, size_t count, void *settings,
                const char *const *overrides, char *error, size_t error_size);
 
-/* As param_load(), with another environment ("NAME=VALUE" texts ending with NULL; NULL =
- * empty) in place of the process's. */
+/* As param_load(), with this environment ("NAME=VALUE" texts ending with NULL; NULL = empty) in
+ * place of the process's. */
 int param_load_from(const struct param *table, size_t count, void *settings,
                     const char *const *environment, const char *const *overrides, char *error,
                     size_t error_size);
 
 /* Writes the value that settings hold for param, as a user would write it: "64K",
- * "10us", "yes".  What it writes can be read again without loss.  A text that does
- * not fit is cut.  Returns text. */
+ * "10us", "yes".  The text can be read again without loss.  A text that does not fit is cut.
+ * Returns text. */
 char *param_format(const struct param *param, const void *settings, char *text, size_t size);
 
-/* A time as users write it, in nanoseconds: digits, and ns, us, ms or s; digits alone are of this unit ("s"), or refused if it is NULL.
- * 0 alone is 0.  False: it is no time. */
+/* Reads a time, in nanoseconds: digits, and ns, us, ms or s; digits alone have this unit ("s"),
+ * or are refused if it is NULL.  0 alone is 0.  False: it is not a time. */
 bool param_read_time(const char *text, const char *unit, uint64_t *ns);
 
-/* "300ms", which param_read_time() reads.  Returns text. */
+/* Writes a time as param_read_time() reads it: "300ms".  Returns text. */
 char *param_time_text(uint64_t ns, char *text, size_t size);
 
-/* What is accepted: "4K..1G", "1..65536 messages", "yes|no", "loop|shm".  Returns text. */
+/* Writes the accepted values: "4K..1G", "1..65536 messages", "yes|no", "loop|shm".  Returns
+ * text. */
 char *param_range_text(const struct param *param, char *text, size_t size);
 
 #endif

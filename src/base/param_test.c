@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* param_test.c - every type, every way to be wrong, and what the user is told. */
+/* param_test.c - every type, every kind of error, and its message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -164,7 +164,7 @@ static void test_good_values(void **state)
     assert_int_equal(VALUE("MBX_TRANSPORT=OFI", transport), 2);
 }
 
-/* A word is no number, and is none of those that may be written. */
+/* A word is stored as a number that cannot be written as digits. */
 static void test_words_in_place_of_numbers(void **state)
 {
     struct settings s;
@@ -207,7 +207,7 @@ static void test_strings_and_their_limit(void **state)
     assert_non_null(strstr(error, "text of at most 255 bytes"));
 }
 
-/* Without a unit it is that of the parameter, if there is one. */
+/* Digits alone have the unit of the parameter, if it has one. */
 static void test_times_are_read_alike(void **state)
 {
     static const char *const minutes[] = {"MBX_PATIENCE=60", "MBX_PATIENCE=60s",
@@ -226,7 +226,7 @@ static void test_times_are_read_alike(void **state)
     assert_true(param_read_time("0", NULL, &ns) && ns == 0);
     assert_true(param_read_time("300", "ms", &ns) && ns == 300000000);
     assert_false(param_read_time("300", NULL, &ns));
-    assert_false(param_read_time("99999999999", "s", &ns)); /* of ns, more than there are */
+    assert_false(param_read_time("99999999999", "s", &ns)); /* more than 2^64 ns */
     assert_false(param_read_time("", "s", &ns));
     assert_string_equal(param_time_text(300000000, text, sizeof text), "300ms");
 }
@@ -266,7 +266,7 @@ static void test_bad_values_are_explained(void **state)
                    "MBX_TRANSPORT: \"tcp\" is wrong, it must be loop|shm|ofi");
 }
 
-/* A variable that is empty is as good as none; what the program itself gives has a value. */
+/* An empty variable counts as not set; an override must have a value. */
 static void test_empty_variables_are_not_set(void **state)
 {
     struct settings s;
@@ -286,7 +286,7 @@ static void test_unknown_names_suggest_the_nearest(void **state)
     (void)state;
     expect_refusal("MBX_RNG_SIZE=4K",
                    "MBX_RNG_SIZE is not a parameter, the nearest is MBX_RING_SIZE");
-    expect_refusal("MBX_RING_SIZ=4K", /* MBX_RING_SLOTS is near, too */
+    expect_refusal("MBX_RING_SIZ=4K", /* MBX_RING_SLOTS is also near */
                    "MBX_RING_SIZ is not a parameter, the nearest is MBX_RING_SIZE");
     expect_refusal("MBX_transport=shm",
                    "MBX_transport is not a parameter, the nearest is MBX_TRANSPORT");
@@ -306,10 +306,10 @@ static void test_very_long_unknown_name(void **state)
     memset(variable + 4, 'A', sizeof variable - 7);
     variable[sizeof variable - 3] = '=';
     assert_int_equal(load(&(struct settings){0}, variable, NULL), -EINVAL);
-    assert_int_equal(strlen(error), sizeof error - 1); /* cut, and ended */
+    assert_int_equal(strlen(error), sizeof error - 1); /* cut, and terminated */
 }
 
-/* Even if a neighbour is near; and nobody is sent to a name that is gone. */
+/* Names that are gone are refused even if a neighbour is near, and are never suggested. */
 static void test_names_that_are_gone(void **state)
 {
     struct settings s;
@@ -348,7 +348,7 @@ static void test_overrides_win_with_and_without_prefix(void **state)
     assert_int_equal(load(&s, NULL, "PEERS"), -EINVAL);
     assert_string_equal(error, "MBX_PEERS: a value is missing, write PEERS=VALUE");
     assert_int_equal(load(&s, "MBX_PEERS=bad", "PEERS=4"),
-                     -EINVAL); /* it would surprise later */
+                     -EINVAL); /* bad values are refused even if overridden */
 }
 
 static void test_process_environment_is_read(void **state)

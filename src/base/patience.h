@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * patience.h - how long a test waits for anything at all.
+ * patience.h - how long a test waits for anything.
  *
- * The limit only ends what hangs, before meson ends it, so that the test can say what hung.  How long a machine that is
- * busy takes is no fault of what is tested.  Test code.
+ * The limit only ends a test that hangs, before meson ends it, so that the test can report what
+ * hung.  The delays of a busy machine are no fault of the tested code.  Test code.
  */
 #ifndef BASE_PATIENCE_H
 #define BASE_PATIENCE_H

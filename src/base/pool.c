@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pool.c - growing a pool, taking and giving; see pool.h for the picture.
+ * pool.c - growing and shrinking a pool; see pool.h.
  */
 #include "base/pool.h"
 
@@ -57,7 +57,7 @@ static bool grow_directory(struct pool *pool)
     return true;
 }
 
-/* Adds a chunk, or the part of it that max_objects leaves. */
+/* Adds a chunk, smaller if max_objects leaves less. */
 static bool add_chunk(struct pool *pool)
 {
     size_t left = pool->max_objects - pool->slot_count;
@@ -73,7 +73,7 @@ static bool add_chunk(struct pool *pool)
     return true;
 }
 
-/* So many slots are added at a time. */
+/* The number of slots that are added at a time. */
 static uint32_t slots_of_step(const struct pool *pool)
 {
     return (uint32_t)max_size(POOL_STEP_BYTES / pool->stride, 1);
@@ -103,13 +103,13 @@ bool pool_grow(struct pool *pool)
     return true;
 }
 
-/* Was it ever taken?  If not, no generation has been counted. */
+/* Was the slot ever taken?  If not, its generation was never counted. */
 static bool slot_is_used(const struct pool *pool, uint32_t index)
 {
     return index < pool->kept || pool_slot_at(pool, index)->id != (pool->base | index);
 }
 
-/* By I5 those that were ever taken come first: so many. */
+/* The number of slots that were ever taken; by I5 they come first. */
 static uint32_t used_slots(const struct pool *pool)
 {
     uint32_t used = pool->slot_count;
@@ -119,7 +119,8 @@ static uint32_t used_slots(const struct pool *pool)
     return used;
 }
 
-/* By I5 a slot is taken for the first time only while all those before it are taken. */
+/* The most objects at any time: by I5 a slot is taken for the first time only while all slots
+ * before it are taken. */
 uint32_t pool_most(const struct pool *pool)
 {
     uint32_t used = used_slots(pool);
@@ -129,7 +130,7 @@ uint32_t pool_most(const struct pool *pool)
 
 /* ---- giving memory back ---- */
 
-/* Behind the last live one, and at least a step. */
+/* The slots up to the last live one, and at least a step. */
 static uint32_t slots_to_keep(const struct pool *pool)
 {
     uint32_t keep = pool->slot_count, least = slots_of_step(pool);
@@ -139,7 +140,7 @@ static uint32_t slots_to_keep(const struct pool *pool)
     return keep;
 }
 
-/* The slots from this one on: their memory, in each chunk. */
+/* Discards the memory of the slots from this one on, in each chunk. */
 static void discard_from(struct pool *pool, uint32_t keep)
 {
     uint32_t capacity = pool->chunk_mask + 1;
@@ -191,7 +192,7 @@ void pool_for_each(struct pool *pool, pool_visit_fn *visit, void *arg)
     }
 }
 
-/* I1 and I2; counts what is live. */
+/* Checks I1 and I2; counts the live objects. */
 static bool slots_are_valid(const struct pool *pool, uint32_t *live)
 {
     *live = 0;
@@ -205,7 +206,7 @@ static bool slots_are_valid(const struct pool *pool, uint32_t *live)
     return *live == pool->live;
 }
 
-/* I5. */
+/* Checks I5. */
 static bool used_come_first(const struct pool *pool)
 {
     uint32_t used = used_slots(pool);
@@ -216,8 +217,8 @@ static bool used_come_first(const struct pool *pool)
     return pool->live <= used;
 }
 
-/* I3: as many free slots as there must be, none of them live.  The list cannot be
- * longer, and a list that returns to itself would be. */
+/* Checks I3: the free list has the right length, and none of its slots is live.  A list that
+ * returns to itself would be longer. */
 static bool free_list_is_valid(const struct pool *pool, uint32_t live)
 {
     uint32_t left = pool->slot_count - live;

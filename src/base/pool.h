@@ -14,22 +14,22 @@
  *         63 ...                            ... 0      index has as many bits as
  *                                                      max_objects needs
  *
- * An id can leave the process: whatever comes back, pool_find() answers with the
- * live object that has exactly this id, or NULL.  The header of an object (16 bytes
- * in front of it) holds its id, or the id of its last life with the live bit
- * cleared.  Taking sets the live bit; giving clears it and counts the generation.
+ * An id can leave the process: for any value that comes back, pool_find() returns the live
+ * object with exactly this id, or NULL.  The header of an object (16 bytes in front of it)
+ * holds its id, or the id of its last life with the live bit cleared.  Taking sets the live
+ * bit; giving clears it and counts the generation.
  *
  * Invariants (pool_is_valid)
  *   I1  slot i is in chunk i / chunk_objects; its id has index i
  *   I2  the live bit is set if and only if the object is taken; live counts them
  *   I3  every slot that is not live is on the free list exactly once
  *   I4  an id is never given out twice in the life of a pool (until a slot was taken
- *       2^(63 - index bits) times: 2^33 with 2^30 objects).  Slots that pool_trim() has
- *       taken away come again with ids behind all that any of them had
- *   I5  slots that were never taken have the highest indices: they stand below all
- *       others on the free list, lowest index first
+ *       2^(63 - index bits) times: 2^33 with 2^30 objects).  Slots that pool_trim() has removed
+ *       come again with ids above all earlier ones
+ *   I5  slots that were never taken have the highest indices, and are at the bottom of the free
+ *       list, lowest index first
  *
- * take, give, id and find cost O(1).  Not for several threads at once.
+ * take, give, id and find cost O(1).  Only one thread at a time may use a pool.
  */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
@@ -46,18 +46,18 @@ static_assert(sizeof(struct pool_slot) == 16, "objects keep the alignment of mal
 /* Glossary: generation - a number that is new at each reuse, so that a late packet is
  * recognised */
 struct pool {
-    struct pool_slot *free; /* the last given comes first: its lines are warm */
+    struct pool_slot *free; /* last in, first out: its lines are warm */
     unsigned char **chunks;
-    uint32_t slot_count; /* that have an id; the rest of the last chunk is untouched */
+    uint32_t slot_count; /* slots with an id; the rest of the last chunk is untouched */
     uint32_t live;
     uint32_t max_objects;
-    uint32_t chunk_mask; /* objects of a chunk, a power of two, less 1 */
+    uint32_t chunk_mask; /* objects of a chunk, a power of two, minus 1 */
     uint32_t chunk_shift;
     uint64_t index_mask, live_bit; /* of an id */
-    uint64_t base;                 /* id of slots that are added, without their index */
-    uint32_t kept;        /* by pool_trim(): these slots were taken before, all of them */
-    uint32_t most_before; /* pool_most() then */
-    size_t stride;        /* from slot to slot */
+    uint64_t base;                 /* the id of new slots, without the index */
+    uint32_t kept;                 /* by pool_trim(): all these slots have been taken before */
+    uint32_t most_before;          /* pool_most() at that trim */
+    size_t stride;                 /* from slot to slot */
     uint32_t chunk_count, chunk_capacity;
 };
 
@@ -65,16 +65,15 @@ typedef void pool_visit_fn(void *arg, void *object);
 
 #define POOL_MAX_OBJECTS (UINT32_C(1) << 31)
 
-/* Bytes of slots that are added to the free list at a time (but at least one slot): a page. */
+/* Bytes of slots that are added to the free list at a time (at least one slot): a page. */
 #define POOL_STEP_BYTES 4096u
 
-/* Of fewer slots none are taken away. */
+/* With fewer slots none are removed. */
 #define POOL_SLACK 64u
 
 /* Allocates nothing yet; every chunk will hold chunk_objects (rounded up to a power
- * of two) objects of object_size bytes, aligned to 16.  Slots of objects that are longer than a cache line
- * begin with one.
- * 1 <= max_objects <= POOL_MAX_OBJECTS, chunk_objects >= 1.  Undone by pool_fini(). */
+ * of two) objects of object_size bytes, aligned to 16.  Slots longer than a cache line begin at
+ * one.  1 <= max_objects <= POOL_MAX_OBJECTS, chunk_objects >= 1.  Undone by pool_fini(). */
 void pool_init(struct pool *pool, size_t object_size, uint32_t chunk_objects,
                uint32_t max_objects);
 
@@ -99,7 +98,7 @@ static inline void *pool_take(struct pool *pool)
     return slot + 1;
 }
 
-/* Takes the object back: its id is stale from here on. */
+/* Gives the object back: its id is stale from here on. */
 static inline void pool_give(struct pool *pool, void *object)
 {
     struct pool_slot *slot = (struct pool_slot *)object - 1;
@@ -151,18 +150,18 @@ static inline uint64_t pool_bytes(const struct pool *pool)
     return pool->slot_count * (uint64_t)pool->stride;
 }
 
-/* How many were taken at the most, at any one time.  Costs the slots of a chunk. */
+/* The most objects that were ever taken at one time.  Walks the slots of a chunk. */
 uint32_t pool_most(const struct pool *pool);
 
-/* Are most of its slots free?  Then pool_trim() may give memory back. */
+/* Are most slots free?  Then pool_trim() may give memory back. */
 static inline bool pool_is_slack(const struct pool *pool)
 {
     return pool->slot_count > POOL_SLACK && pool->live < pool->slot_count / 8;
 }
 
-/* Takes away the slots behind the last live object, but for the first ones, and gives their
- * memory back.  Ids that were given out stay stale, and objects stay where they are.  Walks all
- * slots.  False: there was nothing to give back. */
+/* Removes the slots after the last live object (but keeps a first step of them), and gives
+ * their memory back.  Ids that were given out stay stale, and objects stay where they are.
+ * Walks all slots.  False: there was nothing to give back. */
 bool pool_trim(struct pool *pool);
 
 /* Visits each live object once, in index order.  visit may give the object that it

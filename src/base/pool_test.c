@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pool_test.c - random takes and gives, and ids that must not be believed. */
+/* pool_test.c - random takes and gives, and ids that must be rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +22,8 @@ struct lives {
     struct random random;
     size_t size;    /* of an object */
     uint32_t max;   /* objects, LIVES_MAX at most */
-    uint32_t count; /* that live */
-    uint32_t most;  /* that ever lived */
+    uint32_t count; /* live objects */
+    uint32_t most;  /* the most that lived at one time */
     uint32_t given;
     uint64_t *live[LIVES_MAX];
     uint64_t ids[LIVES_MAX];
@@ -72,7 +72,8 @@ static void lives_give(struct lives *lives)
     lives->ids[i] = lives->ids[lives->count];
 }
 
-/* The pool counts and finds what lives, nobody wrote over it, and a stale id finds nothing. */
+/* The pool counts and finds the live objects, their contents are intact, and a stale id finds
+ * nothing. */
 static void lives_check(struct lives *lives)
 {
     size_t last = lives->size / sizeof **lives->live - 1;
@@ -137,7 +138,7 @@ static void test_random_lives_with_trims(void **state)
     lives_fini(&lives);
 }
 
-/* Pages of the slot with this index, behind its first. */
+/* Is the page after the first page boundary in the slot with this index resident? */
 static bool is_resident(const struct pool *pool, uint32_t index)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -176,7 +177,7 @@ static void test_trim_gives_memory_back(void **state)
     assert_false(pool_trim(&pool));
     assert_true(pool_is_valid(&pool));
     for (int i = 0; i < COUNT;
-         i++) { /* in the chunks that there are: an object where it was before */
+         i++) { /* in the existing chunks: each object where it was before */
         void *object = i == 5 ? objects[5] : pool_take(&pool);
 
         assert_ptr_equal(object, objects[i]);
@@ -211,7 +212,7 @@ static void test_forged_ids_find_nothing(void **state)
         assert_null(pool_find(&pool, random_next(&r)));
     pool_give(&pool, object);
     assert_null(pool_find(&pool, id));
-    for (uint64_t forged = 0; forged < 1000; forged++) /* free slots hold ids, too */
+    for (uint64_t forged = 0; forged < 1000; forged++) /* free slots hold ids as well */
         assert_null(pool_find(&pool, forged));
     pool_fini(&pool);
 }
@@ -349,7 +350,7 @@ static void test_validity_check_sees_damage(void **state)
     slot->next_free = pool.free; /* I3: a live slot on the free list */
     pool.free = slot;
     assert_false(pool_is_valid(&pool));
-    pool.free = slot->next_free->next_free; /* I3: one is lost */
+    pool.free = slot->next_free->next_free; /* I3: one is missing */
     assert_false(pool_is_valid(&pool));
     pool_fini(&pool);
 }

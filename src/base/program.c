@@ -37,7 +37,7 @@ static bool find_beside(const char *name, char *path, size_t size)
 
 bool program_find(const char *name, const char *installed, char *path, size_t size)
 {
-    /* of a privileged program the caller may have chosen where it lies, and what is beside it */
+    /* the caller of a privileged program may have chosen its folder, and the files in it */
     if (!environ_is_privileged() && find_beside(name, path, size))
         return true;
     snprintf(path, size, "%s", installed);

@@ -13,7 +13,7 @@
 #include "base/sys.h"
 
 static struct {
-    pthread_mutex_t lock; /* holds the rest together */
+    pthread_mutex_t lock; /* guards the members below */
     bool replaced;
     struct random sequence;
 } secret = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -58,7 +58,7 @@ uint64_t random_below(struct random *r, uint64_t bound)
     uint64_t skip, value;
 
     assert(bound != 0);
-    skip = -bound % bound; /* 2^64 mod bound: what is left is a multiple of bound */
+    skip = -bound % bound; /* 2^64 mod bound: the values from here on are a multiple of bound */
     do {
         value = random_next(r);
     } while (value < skip);

@@ -4,8 +4,8 @@
  *
  * struct random (xoshiro256**, seeded through splitmix64) gives the same sequence
  * on every machine for the same seed; it is for tests, simulation and hashing,
- * never for secrets.  random_secret() is for what an adversary must not guess:
- * hash seeds and the tokens of an address.
+ * never for secrets.  random_secret() is for values that an adversary must not guess: hash
+ * seeds and the tokens of an address.
  */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
@@ -17,7 +17,7 @@ struct random {
     uint64_t state[4];
 };
 
-/* Any seed is good, 0 too. */
+/* Any seed is good, including 0. */
 void random_seed(struct random *r, uint64_t seed);
 
 /* 64 random bits. */
@@ -30,11 +30,11 @@ uint64_t random_below(struct random *r, uint64_t bound);
  * Returns 0, or the negative errno of getrandom(); then the contents are undefined. */
 int random_secret(void *buffer, size_t size);
 
-/* From now on random_secret() gives the sequence of this seed: for tests that
- * replay.  The whole process shares it; threads take turns. */
+/* From now on random_secret() gives the sequence of this seed: for tests that must repeat.  The
+ * whole process shares it; threads take turns. */
 void random_secret_set(uint64_t seed);
 
-/* Back to the system's generator. */
+/* Restores the system's generator. */
 void random_secret_reset(void);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 
-/* xoshiro256** from the state {1, 2, 3, 4}: the vector that its implementations share. */
+/* xoshiro256** from the state {1, 2, 3, 4}: the published test vector. */
 static void test_sequence_is_the_published_one(void **state)
 {
     static const uint64_t expected[] = {11520u, 0u, 1509978240u, UINT64_C(1215971899390074240)};
@@ -23,7 +23,7 @@ static void test_sequence_is_the_published_one(void **state)
         assert_int_equal(random_next(&r), expected[i]);
 }
 
-/* splitmix64 from 0 is the state that seed 0 makes. */
+/* The state from seed 0 is the sequence of splitmix64 from 0. */
 static void test_seed_is_spread_by_splitmix(void **state)
 {
     struct random r;
@@ -83,7 +83,8 @@ static void test_secrets_replay_from_a_seed_only_when_told(void **state)
     random_secret_set(5);
     assert_int_equal(random_secret(b, sizeof b), 0);
     assert_memory_equal(a, b, sizeof a);
-    assert_int_equal(random_secret(c, sizeof c), 0); /* goes on, does not repeat */
+    assert_int_equal(random_secret(c, sizeof c), 0); /* the sequence continues and does not
+                                                        repeat */
     assert_memory_not_equal(b, c, sizeof b);
     random_secret_reset();
     assert_int_equal(random_secret(c, sizeof c), 0);

@@ -7,50 +7,48 @@
  *   cells  | r1     | r2 | r3         | 0 | old bytes ...      | skip .... |
  *            3 cells  1     3           next frame word          to the end
  *
- * One producer, one consumer.  A record takes consecutive cells of one cache line
- * each.  Its first 4 bytes are the ring's own, the frame word: the bytes of the
- * record with these 4, or 0 for "nothing here yet".  The caller's data starts at
- * offset RING_FRAME_SIZE.  There is no shared tail: the consumer looks at the frame
- * word at its head, so a record of up to 64 bytes costs one line written and one
- * line read.  A record never crosses the end of the ring: a skip frame sends the
- * consumer to cell 0.
+ * One producer, one consumer.  A record takes consecutive cells of one cache line each.  Its
+ * first 4 bytes, the frame word, belong to the ring: the size of the record in bytes, including
+ * these 4, or 0 for "nothing here yet".  The caller's data starts at offset RING_FRAME_SIZE.
+ * There is no shared tail: the consumer polls the frame word at its head, so a record of up to
+ * 64 bytes costs one line written and one line read.  A record never crosses the end of the
+ * ring: a skip frame sends the consumer to cell 0.
  *
- * head and tail count cells and are never reduced; the cell is the low bits.  The
- * tail is private to the producer; the head is told to it in batches, so its line
- * seldom moves.
+ * head and tail count cells and are not reduced modulo cell_count; their low bits are the
+ * cell.  The tail is private to the producer; the consumer publishes the head in batches, so
+ * its cache line seldom moves.
  *
  * Zero-filled memory is a valid empty ring.
  *
  * Invariants
  *   I1  head <= tail <= head + cell_count
- *   I2  the frame word at tail is 0: the producer zeroes the word behind a record
- *       before it publishes the record, and so reserves one cell more than it fills
- *   I3  the producer writes only cells of which it knows that they are released: the
- *       acquire of head in ring_refill() pairs with the release in
- *       ring_consumer_flush()
- *   I4  the consumer reads only what is published: the acquire of the frame word in
- *       ring_peek() pairs with the release in ring_publish()
- *   I6  if zeroed == tail + 1 its frame word is 0, too, before the next record is
+ *   I2  the frame word at tail is 0: the producer zeroes the word after a record before it
+ *       publishes the record, and so reserves one cell more than it fills
+ *   I3  the producer writes only cells that it knows to be released: the acquire of head in
+ *       ring_refill() pairs with the release in ring_consumer_flush()
+ *   I4  the consumer reads only published records: the acquire of the frame word in ring_peek()
+ *       pairs with the release in ring_publish()
+ *   I6  if zeroed == tail + 1 the frame word there is also 0, before the next record is
  *       written: publishing a record of one cell then touches no other line
- *   I5  a record has at most 5/16 of the cells, and the consumer holds back less than
- *       4/16 of what it released, and a skip of less than 5/16 that it followed.  So a
- *       producer of an empty ring always gets its cells and one more: behind a skip
- *       that was followed it needs no other (5/16 + 9/16), else at most 10/16 + 4/16
+ *   I5  a record has at most 5/16 of the cells, and the consumer keeps less than 4/16 of
+ *       released cells unpublished, and perhaps a skip of less than 5/16 that it followed.  So
+ *       in an empty ring the producer always gets its cells and one more: after a followed skip
+ *       it needs no other skip (5/16 + 9/16), otherwise at most 10/16 + 4/16
  *
  * The other side is not trusted.  A frame word is read once and checked against the
- * end of the ring and the longest record; a head is checked against I1.  What does
- * not hold kills this half of the ring: its error is -EPROTO from then on, and
- * nothing more is read or written.  The contents of a record can still change while
- * they are read; the caller copies before it checks.
+ * end of the ring and the longest record; a head is checked against I1.  A failed check breaks
+ * this half of the ring: its error is -EPROTO from then on, and nothing more is read or
+ * written.  The contents of a record can still change while they are read; the caller copies
+ * before it checks.
  *
  * Cost on x86-64 (gcc -O2, with assertions): 50 instructions to reserve and publish a record
- * of one cell with 8 bytes of data, 10 to find nothing, 26 to peek and release such a record;
- * no locked instruction anywhere.
+ * of one cell with 8 bytes of data, 10 to find the ring empty, 26 to peek and release such a
+ * record; no locked instructions.
  *
- * armed, producer_waiting, closed and moved are the caller's: this file only gives them
- * their place.  Sleeping needs a store of armed, a full barrier, and a last
- * ring_is_empty() on one side; ring_publish(), a full barrier (or membarrier on the
- * other side) and a load of armed on this one.
+ * armed, producer_waiting, closed and moved belong to the caller: this file only gives them a
+ * place.  To sleep, the consumer stores armed, issues a full barrier, and calls ring_is_empty()
+ * a last time; the producer calls ring_publish(), issues a full barrier (unless the consumer
+ * uses membarrier) and loads armed.
  */
 #ifndef BASE_RING_H
 #define BASE_RING_H
@@ -63,18 +61,19 @@
 
 #define RING_CELL_SIZE CACHE_LINE
 
-/* What the frame word takes from the front of each record. */
+/* The bytes of the frame word at the front of each record. */
 #define RING_FRAME_SIZE 4u
 
 #define RING_MIN_CELLS  4u
 #define RING_MAX_CELLS  (1u << 24)
 
-/* Behind each small record, of at most so many cells, the producer asks for the lines so many
- * cells further on.  The consumer has them since the last lap, and stores, which become visible
- * in order, would wait for one after the other: one for each record of a stream. */
+/* After each record of at most RING_AHEAD cells, the producer prefetches the lines RING_AHEAD
+ * cells further on.  The consumer has them since the last lap; without the prefetch, stores,
+ * which become visible in order, would wait for one line after the other: one for each record
+ * of a stream. */
 #define RING_AHEAD 4u
 
-/* So many lines behind the first one of a record are asked for when its frame word is seen. */
+/* The lines after the first one of a record that are prefetched when its frame word is seen. */
 #define RING_REST 4u
 
 /* "The next record is at cell 0"; longer than any record. */
@@ -83,16 +82,16 @@
 #define RING_KEEPER_SIZE 40u
 
 struct ring {
-    /* the consumer writes these */
+    /* written by the consumer */
     alignas(CACHE_LINE) _Atomic uint64_t head; /* cells released */
-    _Atomic uint32_t armed;                    /* stopped polling, wants a doorbell */
+    _Atomic uint32_t armed;                    /* stopped polling, needs a doorbell */
 
-    /* the producer writes these, so seldom that the line stays the consumer's */
+    /* written by the producer, so seldom that the line stays with the consumer */
     _Atomic uint32_t producer_waiting; /* full: flush the head soon */
-    _Atomic uint32_t closed;           /* nothing will follow */
-    _Atomic uint32_t moved;            /* what follows is elsewhere */
+    _Atomic uint32_t closed;           /* no record will follow */
+    _Atomic uint32_t moved;            /* the next records are elsewhere */
 
-    /* the rest of the line is for whoever keeps the ring */
+    /* the rest of the line is for the owner of the ring */
     unsigned char keeper[RING_KEEPER_SIZE];
 
     alignas(CACHE_LINE) unsigned char cells[];
@@ -105,8 +104,8 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "between
 struct ring_producer {
     struct ring *shared;
     uint64_t tail;       /* the next cell to fill */
-    uint64_t head_seen;  /* a head that the consumer had at some time */
-    uint64_t zeroed;     /* I6; tail = no cell */
+    uint64_t head_seen;  /* an earlier or the current head of the consumer */
+    uint64_t zeroed;     /* I6; equal to tail: no cell */
     uint32_t cell_count; /* a power of two */
     int error;           /* 0, or -EPROTO: the consumer broke I1 */
 };
@@ -116,21 +115,22 @@ struct ring_consumer {
     uint64_t head;       /* the next cell to read */
     uint64_t published;  /* the head that the producer can see */
     uint32_t cell_count; /* a power of two */
-    uint32_t cells_held; /* of the record that ring_peek() returned, 0 = none */
-    uint32_t cell_limit; /* one cell has fewer bytes than this behind its frame word; and */
-    uint32_t data_limit; /* a record has fewer bytes than this behind its frame word;
-                            0 after an error, so that no frame is good again */
-    int error;           /* 0, or -EPROTO: a frame word was impossible */
+    uint32_t cells_held; /* by the record that ring_peek() returned; 0 = none */
+    uint32_t cell_limit; /* a record of one cell has fewer bytes than this after its frame
+                            word */
+    uint32_t data_limit; /* any record has fewer bytes than this after its frame word; 0 after
+                            an error, so that no frame is accepted again */
+    int error;           /* 0, or -EPROTO: a frame word was invalid */
 };
 
-/* Shared memory for a ring of cell_count cells; it must start on a cache line. */
+/* Bytes of shared memory for a ring of cell_count cells; it must start on a cache line. */
 static inline size_t ring_bytes(uint32_t cell_count)
 {
     return sizeof(struct ring) + (size_t)cell_count * RING_CELL_SIZE;
 }
 
-/* The longest record, frame word included: 5/16 of the ring, so that a ring of 16 KiB
- * takes a page and its header in one. */
+/* The longest record, frame word included: 5/16 of the ring, so that a ring of 16 KiB takes a
+ * page with its header as one record. */
 static inline uint32_t ring_max_record(uint32_t cell_count)
 {
     return cell_count * 5 / 16 * RING_CELL_SIZE;
@@ -142,8 +142,8 @@ static inline bool ring_count_is_valid(uint32_t cell_count)
            cell_count <= RING_MAX_CELLS;
 }
 
-/* Each half starts on a ring through which nothing has gone yet.  The halves hold no
- * resources: there is nothing to undo. */
+/* Each half must start on a ring that was never used.  The halves hold no resources: there is
+ * nothing to undo. */
 static inline void ring_producer_init(struct ring_producer *p, struct ring *shared,
                                       uint32_t cell_count)
 {
@@ -163,9 +163,9 @@ static inline void ring_consumer_init(struct ring_consumer *c, struct ring *shar
     };
 }
 
-/* A consumer that continues where another one of this ring stopped: at head, or at the head
- * that the other one has published if that is further on.  The record there is what
- * ring_peek() returns next, whether or not the other one had peeked at it. */
+/* Initializes a consumer that continues where another one of this ring stopped: at head, or at
+ * the head that the other one has published if that is further on.  ring_peek() returns the
+ * record there next, whether or not the other consumer had peeked at it. */
 static inline void ring_consumer_resume(struct ring_consumer *c, struct ring *shared,
                                         uint32_t cell_count, uint64_t head)
 {
@@ -195,13 +195,13 @@ static inline _Atomic uint32_t *ring_frame(struct ring *r, uint32_t cell)
 
 /* ---- producer ---- */
 
-/* Cells that can be filled, as far as the producer knows. */
+/* Free cells that the producer knows of. */
 static inline uint64_t ring_space(const struct ring_producer *p)
 {
     return p->cell_count - (p->tail - p->head_seen);
 }
 
-/* Learns the consumer's head.  True if cells more can be filled.  Seldom called. */
+/* Reads the consumer's head.  True if this many cells are free.  Seldom called. */
 static inline bool ring_refill(struct ring_producer *p, uint64_t cells)
 {
     uint64_t head;
@@ -219,16 +219,16 @@ static inline bool ring_refill(struct ring_producer *p, uint64_t cells)
     return ring_space(p) >= cells;
 }
 
-/* Sends the consumer to cell 0; there is space for it and for a frame word there. */
+/* Sends the consumer to cell 0; there is space for the skip and for a frame word in cell 0. */
 static inline void ring_skip(struct ring_producer *p, uint32_t cell)
 {
     atomic_store_explicit(ring_frame(p->shared, 0), 0, memory_order_relaxed);
-    /* pairs with the acquire in ring_peek(): cell 0 is empty before anyone looks there */
+    /* pairs with the acquire in ring_peek(): cell 0 is empty before the consumer looks there */
     atomic_store_explicit(ring_frame(p->shared, cell), RING_SKIP, memory_order_release);
     p->tail += p->cell_count - cell;
 }
 
-/* Producer: ring_reserve() for a record that fits into one cell, which needs no skip. */
+/* Producer: ring_reserve() for a record of one cell, which needs no skip. */
 static inline void *ring_reserve_cell(struct ring_producer *p)
 {
     if (unlikely(ring_space(p) < 2) && !ring_refill(p, 2))
@@ -236,10 +236,10 @@ static inline void *ring_reserve_cell(struct ring_producer *p)
     return ring_cell(p->shared, (uint32_t)p->tail & (p->cell_count - 1));
 }
 
-/* Producer: where to write a record of size bytes (frame word included; at most
+/* Producer: returns where to write a record of size bytes (frame word included; at most
  * ring_max_record()), aligned to a cache line, or NULL: the ring is full, or broken
- * (p->error).  Write behind the first RING_FRAME_SIZE bytes, then ring_publish();
- * or do nothing, and nothing was sent.  One record at a time. */
+ * (p->error).  Write after the first RING_FRAME_SIZE bytes, then call ring_publish(); without
+ * that call nothing is sent.  One record at a time. */
 static inline void *ring_reserve(struct ring_producer *p, uint32_t size)
 {
     uint32_t cells = ring_cells_of(size);
@@ -257,12 +257,12 @@ static inline void *ring_reserve(struct ring_producer *p, uint32_t size)
         cell = 0;
     }
     if (cells > 1)
-        p->zeroed = p->tail; /* the caller may write there, whether or not he publishes */
+        p->zeroed = p->tail; /* the caller may write there, even if it does not publish */
     return ring_cell(p->shared, cell);
 }
 
-/* Where a producer stands, read once: each store into the ring might change it, as far as a
- * compiler knows. */
+/* The producer's position, read once: a compiler must assume that each store into the ring
+ * changes the producer. */
 struct ring_place {
     struct ring *shared;
     uint64_t tail, head_seen;
@@ -279,7 +279,7 @@ static inline _Atomic uint32_t *ring_frame_at(struct ring_place at, uint64_t cel
     return ring_frame(at.shared, (uint32_t)cell & (at.cell_count - 1));
 }
 
-/* Hands over a record of this many cells.  How much space is left, as far as is known. */
+/* Publishes a record of this many cells.  Returns the free cells that the producer knows of. */
 static inline uint64_t ring_publish_cells(struct ring_producer *p, struct ring_place at,
                                           void *record, uint32_t size, uint32_t cells)
 {
@@ -289,11 +289,12 @@ static inline uint64_t ring_publish_cells(struct ring_producer *p, struct ring_p
     assert(size >= RING_FRAME_SIZE);
     if (unlikely(next != p->zeroed))
         atomic_store_explicit(ring_frame_at(at, next), 0, memory_order_relaxed);
-    /* pairs with the acquire in ring_peek(): record, and the zero behind it */
+    /* pairs with the acquire in ring_peek(): the record, and the zero after it */
     atomic_store_explicit((_Atomic uint32_t *)record, size, memory_order_release);
     p->tail = next;
-    /* I6: the word behind the next record, if that is a small one.  Done only then, it
-     * would delay that record by moving one more line: the consumer read it a lap ago. */
+    /* I6: zeroes the word after the next record, assuming that it has one cell.  Done together
+     * with that record, the store would delay it by moving one more line, which the consumer
+     * read a lap ago. */
     if (likely(space >= 2)) {
         p->zeroed = next + 1;
         atomic_store_explicit(ring_frame_at(at, next + 1), 0, memory_order_relaxed);
@@ -301,8 +302,8 @@ static inline uint64_t ring_publish_cells(struct ring_producer *p, struct ring_p
     return space;
 }
 
-/* Behind publishing a record of so many cells, at at: asks for the lines of a later one, unless
- * the consumer may still have to read what is there. */
+/* After a record of this many cells was published at `at`: prefetches the lines of a later
+ * record, unless the consumer may still have to read them. */
 static inline void ring_ask_ahead(struct ring_place at, uint32_t cells, uint64_t space)
 {
     uint64_t ahead = at.tail + cells + RING_AHEAD;
@@ -312,8 +313,8 @@ static inline void ring_ask_ahead(struct ring_place at, uint32_t cells, uint64_t
             prefetch_for_store(ring_frame_at(at, ahead + i));
 }
 
-/* Producer: hands over the record that ring_reserve() returned, with its final size,
- * which must not be more than was reserved. */
+/* Producer: publishes the record that ring_reserve() returned, with its final size, which must
+ * not be more than was reserved. */
 static inline void ring_publish(struct ring_producer *p, void *record, uint32_t size)
 {
     struct ring_place at = ring_place(p);
@@ -324,8 +325,8 @@ static inline void ring_publish(struct ring_producer *p, void *record, uint32_t 
         ring_ask_ahead(at, cells, space);
 }
 
-/* Producer: hands over a record of one cell that ring_reserve_cell() returned; at is where the
- * producer has stood since. */
+/* Producer: publishes a record of one cell that ring_reserve_cell() returned; `at` is the
+ * producer's position, unchanged since. */
 static inline void ring_publish_cell(struct ring_producer *p, struct ring_place at,
                                      void *record, uint32_t size)
 {
@@ -335,7 +336,7 @@ static inline void ring_publish_cell(struct ring_producer *p, struct ring_place 
 
 /* ---- consumer ---- */
 
-/* Nothing behind this is believed any more. */
+/* No later record is accepted. */
 static inline void ring_break(struct ring_consumer *c)
 {
     c->error = -EPROTO;
@@ -343,26 +344,26 @@ static inline void ring_break(struct ring_consumer *c)
     c->cells_held = 0;
 }
 
-/* The lines of a record behind its first one, a few of them: all are written, and what is done
- * with the first one takes about as long as they need to come. */
+/* Prefetches up to RING_REST lines of a record after its first one: all are written, and the
+ * work on the first one takes about as long as the others need to arrive. */
 static inline void ring_ask_for_rest(struct ring_consumer *c, uint32_t cell)
 {
     for (uint32_t i = 1; i < c->cells_held && i <= RING_REST; i++)
         __builtin_prefetch(ring_cell(c->shared, cell + i));
 }
 
-/* A frame word that does not say "one cell, here": follows a skip, checks the rest, and
- * holds the cells.  False if nothing is there, or nothing good. */
+/* Handles a frame word other than "one cell, here": follows a skip, checks the frame, and holds
+ * the cells.  False if there is no record, or no valid one. */
 static inline bool ring_peek_cells(struct ring_consumer *c, uint32_t *cell, uint32_t *frame)
 {
-    if (*frame == RING_SKIP) { /* once: a second one is too long a record */
+    if (*frame == RING_SKIP) { /* only once: a second skip is too long for a record */
         c->head += c->cell_count - *cell;
         *cell = 0;
         *frame = atomic_load_explicit(ring_frame(c->shared, 0), memory_order_acquire);
         if (*frame == 0)
             return false;
     }
-    /* a frame below RING_FRAME_SIZE wraps and is too long, too */
+    /* a frame below RING_FRAME_SIZE wraps, and so is too long as well */
     if (unlikely(*frame - RING_FRAME_SIZE >= c->data_limit) ||
         unlikely(ring_cells_of(*frame) > c->cell_count - *cell)) {
         ring_break(c);
@@ -374,9 +375,9 @@ static inline bool ring_peek_cells(struct ring_consumer *c, uint32_t *cell, uint
 }
 
 /* Consumer: the oldest record and its size (frame word included), or NULL: nothing
- * has arrived, or the ring is broken (c->error; look at it when nothing came).
- * The record stays where it is until ring_release(); peeking again returns it again.
- * *size is the checked size; the frame word in the record must not be read again. */
+ * has arrived, or the ring is broken (check c->error if there is no record).  The record stays
+ * in place until ring_release(); another peek returns it again.  *size is the checked size; the
+ * frame word in the record must not be read again. */
 static inline void *ring_peek(struct ring_consumer *c, uint32_t *size)
 {
     uint32_t cell = (uint32_t)c->head & (c->cell_count - 1);
@@ -393,31 +394,31 @@ static inline void *ring_peek(struct ring_consumer *c, uint32_t *size)
     return ring_cell(c->shared, cell);
 }
 
-/* Consumer: what is not 0 as soon as ring_peek() has something to look at. */
+/* Consumer: a word that is not 0 as soon as ring_peek() has something to do. */
 static inline const _Atomic uint32_t *ring_next(const struct ring_consumer *c)
 {
     return ring_frame(c->shared, (uint32_t)c->head & (c->cell_count - 1));
 }
 
-/* Consumer: tells the producer how far it is.  Needed only when someone waits for
- * space: producer_waiting is set, or the ring is left alone for a while. */
+/* Consumer: publishes its head.  Needed only when the producer waits for space:
+ * producer_waiting is set, or the ring will not be polled for a while. */
 static inline void ring_consumer_flush(struct ring_consumer *c)
 {
     if (c->head == c->published)
         return;
-    /* pairs with the acquire in ring_refill(): our reads are done */
+    /* pairs with the acquire in ring_refill(): our reads are complete */
     atomic_store_explicit(&c->shared->head, c->head, memory_order_release);
     c->published = c->head;
 }
 
-/* Producer: has the consumer told that it has read all records? */
+/* Producer: has the consumer published that it has read all records? */
 static inline bool ring_is_taken(const struct ring_producer *p)
 {
     /* pairs with the release in ring_consumer_flush() */
     return atomic_load_explicit(&p->shared->head, memory_order_acquire) == p->tail;
 }
 
-/* Consumer: done with the record that ring_peek() returned. */
+/* Consumer: releases the record that ring_peek() returned. */
 static inline void ring_release(struct ring_consumer *c)
 {
     assert(c->cells_held != 0);
@@ -427,7 +428,7 @@ static inline void ring_release(struct ring_consumer *c)
         ring_consumer_flush(c);
 }
 
-/* Consumer: true if nothing has arrived (a skip counts as something until ring_peek()
+/* Consumer: true if nothing has arrived (a skip counts as something until ring_peek() has
  * followed it).  A broken ring is empty. */
 static inline bool ring_is_empty(const struct ring_consumer *c)
 {

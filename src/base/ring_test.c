@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_test.c - the ring against a queue, under two threads, and against a peer that breaks its protocol.
+ * ring_test.c - the ring compared with a queue, with two threads, and with a peer that breaks
+ * the protocol.
  *
- * The byte i of record n is a function of (n, i), so a record tells by itself
- * whether all of it came through, in order and unmixed.
+ * Byte i of record n is a function of (n, i), so each record shows whether it arrived complete,
+ * in order and unmixed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +39,7 @@ static void pair_init(struct pair *pair, uint32_t cell_count)
     ring_consumer_init(&pair->c, pair->shared, cell_count);
 }
 
-/* As if start cells had gone through already: counters next to their overflow. */
+/* Starts as if this many cells had already passed: counters close to their overflow. */
 static void pair_start_at(struct pair *pair, uint64_t start)
 {
     pair->p.tail = pair->p.head_seen = pair->p.zeroed = start;
@@ -69,7 +70,7 @@ static bool try_send(struct pair *pair, uint32_t size)
     return true;
 }
 
-/* The size of the next record, checked and released; 0 if there is none. */
+/* Receives, checks and releases the next record.  Returns its size; 0 if there is none. */
 static uint32_t try_receive(struct pair *pair)
 {
     uint32_t size;
@@ -87,14 +88,14 @@ static uint32_t try_receive(struct pair *pair)
 
 /* ---- one thread ---- */
 
-/* What the ring must hold: sizes, oldest first. */
+/* The expected contents of the ring: sizes, oldest first. */
 struct queue {
     uint32_t sizes[4096];
     uint32_t first, count;
 };
 
-/* The cells that a record of this size needs: its own, the zero word behind it, and
- * what a skip passes over. */
+/* The cells that a record of this size needs: its own, the zero word after it, and the cells of
+ * a skip. */
 static uint64_t cells_needed(const struct pair *pair, uint32_t size)
 {
     uint64_t own = (size + 63) / 64;
@@ -124,7 +125,7 @@ static void run_against_queue(uint32_t cell_count, uint64_t start, uint64_t seed
 
             if (try_send(&pair, size))
                 q.sizes[(q.first + q.count++) % ARRAY_COUNT(q.sizes)] = size;
-            else /* refused for a reason */
+            else /* refused for lack of space */
                 assert_true(pair.p.tail - pair.c.published + cells_needed(&pair, size) >
                             cell_count);
         } else if (what < 97) {
@@ -135,7 +136,7 @@ static void run_against_queue(uint32_t cell_count, uint64_t start, uint64_t seed
             }
         } else if (what < 98) {
             ring_consumer_flush(&pair.c);
-        } else { /* reserved, written, and thought better of it */
+        } else { /* reserved and written, but not published */
             unsigned char *record = ring_reserve(&pair.p, ring_max_record(cell_count));
 
             if (record != NULL)
@@ -172,7 +173,7 @@ static void test_counters_may_overflow(void **state)
     run_against_queue(16, UINT64_MAX - 64, 6, queue_steps);
 }
 
-/* From each cell of the ring, each size: with and without a skip. */
+/* Each size from each cell of the ring: with and without a skip. */
 static void test_every_size_from_every_cell(void **state)
 {
     enum { CELLS = 32 };
@@ -225,13 +226,13 @@ static void test_full_ring_refuses_and_recovers(void **state)
     pair_init(&pair, 16);
     while (try_send(&pair, 64))
         sent++;
-    assert_int_equal(sent, 15); /* one cell is the zero word behind the last record */
+    assert_int_equal(sent, 15); /* one cell holds the zero word after the last record */
     assert_int_equal(try_receive(&pair), 64);
     assert_false(try_send(&pair, 64)); /* the head is not published yet */
     ring_consumer_flush(&pair.c);
     assert_true(try_send(&pair, 64));
     assert_false(try_send(&pair, 64));
-    for (int i = 0; i < 4; i++) /* a quarter publishes by itself */
+    for (int i = 0; i < 4; i++) /* a quarter of the ring is published without a flush */
         assert_int_equal(try_receive(&pair), 64);
     assert_true(try_send(&pair, 64));
     pair_fini(&pair);
@@ -279,7 +280,7 @@ static void test_publish_may_shrink_the_record(void **state)
 
 /* ---- a peer that breaks the protocol ---- */
 
-/* The consumer stands at cell and finds frame there (and there_at_0 in cell 0). */
+/* Lets the consumer at `cell` find `frame` there (and `frame_at_0` in cell 0). */
 static int error_of_frame(uint32_t cell, uint32_t frame, uint32_t frame_at_0)
 {
     struct pair pair;
@@ -294,7 +295,7 @@ static int error_of_frame(uint32_t cell, uint32_t frame, uint32_t frame_at_0)
     record = ring_peek(&pair.c, &size);
     error = pair.c.error;
     assert_int_equal(error != 0, record == NULL);
-    if (error != 0) { /* dead, even if the frame gets good again */
+    if (error != 0) { /* broken, even if the frame becomes valid again */
         *ring_frame(pair.shared, 0) = 64;
         *ring_frame(pair.shared, cell) = 64;
         assert_null(ring_peek(&pair.c, &size));
@@ -319,9 +320,9 @@ static void test_impossible_frames_kill_the_consumer(void **state)
     assert_int_equal(error_of_frame(5, 321, 0), -EPROTO);
     assert_int_equal(error_of_frame(5, 1u << 31, 0), -EPROTO);
     assert_int_equal(error_of_frame(5, RING_SKIP - 1, 0), -EPROTO);
-    assert_int_equal(error_of_frame(13, 193, 0), -EPROTO); /* across the end */
+    assert_int_equal(error_of_frame(13, 193, 0), -EPROTO); /* crosses the end */
     assert_int_equal(error_of_frame(15, 65, 0), -EPROTO);
-    assert_int_equal(error_of_frame(0, RING_SKIP, RING_SKIP), -EPROTO); /* round and round */
+    assert_int_equal(error_of_frame(0, RING_SKIP, RING_SKIP), -EPROTO); /* an endless skip */
     assert_int_equal(error_of_frame(5, RING_SKIP, RING_SKIP), -EPROTO);
     assert_int_equal(error_of_frame(5, RING_SKIP, 321), -EPROTO);
 }
@@ -357,13 +358,13 @@ static void test_a_dead_producer_does_not_use_the_space_it_knew(void **state)
     for (int i = 0; i < 12; i++)
         assert_true(try_send(&pair, 64));
     pair.shared->head = 1000;
-    assert_false(try_send(&pair, 256)); /* needs 5 cells, knows of 4: looks at the head */
+    assert_false(try_send(&pair, 256)); /* needs 5 cells, knows of 4: reads the head */
     assert_int_equal(pair.p.error, -EPROTO);
     assert_false(try_send(&pair, 64));
     pair_fini(&pair);
 }
 
-/* Random bytes everywhere: nothing outside the ring is touched (ASan looks on). */
+/* Random bytes everywhere: nothing outside the ring is touched (ASan would report it). */
 static void test_random_garbage_is_survived(void **state)
 {
     struct random r;
@@ -427,7 +428,7 @@ static void *produce(void *arg)
     return arg;
 }
 
-/* cmocka's checks end the thread that runs the test, so they are kept out of here. */
+/* cmocka's checks must not be used in this thread. */
 static const char *consume(struct stream *s)
 {
     struct random r;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sys.c - each wrapper asks first whether it shall fail, then calls.
+ * sys.c - each wrapper first checks whether a test wants it to fail, then calls the system.
  *
- * Only the C library and the kernel are below; the log writes its lines without
- * these wrappers, so that a line never uses up a failure meant for something else.
+ * This file uses only the C library and the kernel.  The log writes its lines without these
+ * wrappers, so that a line never consumes a failure that is meant for another call.
  */
 #include "base/sys.h"
 
@@ -139,7 +139,8 @@ static struct failure fail_named[SYS_CALL_COUNT];
 static _Atomic uint64_t call_counts[SYS_CALL_COUNT];
 static _Atomic int64_t fds_live;
 static _Atomic int64_t maps_live;
-static _Atomic uint64_t wake_patience_ns; /* 0: naps end by themselves */
+static _Atomic uint64_t wake_patience_ns; /* 0: sleeps of SYS_NAP_NS and more end by
+                                             themselves */
 
 /* ---- failing ---- */
 
@@ -151,7 +152,7 @@ static bool failure_fires(struct failure *failure)
     return true;
 }
 
-/* Counts the call.  True, with errno set, if the wrapper shall fail. */
+/* Counts the call.  True, with errno set, if the wrapper has to fail. */
 static bool sys_fails(enum sys_call call)
 {
     bool any, named;
@@ -164,7 +165,7 @@ static bool sys_fails(enum sys_call call)
 
 static void failure_set(struct failure *failure, int64_t n, int errnum)
 {
-    failure->countdown = 0; /* never the old count with the new number */
+    failure->countdown = 0; /* so that the old count never meets the new number */
     failure->errnum = errnum;
     failure->countdown = n;
 }
@@ -256,7 +257,7 @@ int sys_close(int fd)
     int errnum = errno;
     int err = close(fd);
 
-    if (err == 0 || errno != EBADF) /* Linux releases fd whatever else it says */
+    if (err == 0 || errno != EBADF) /* Linux releases fd even if close() fails */
         atomic_fetch_sub_explicit(&fds_live, 1, memory_order_relaxed);
     if (!fails)
         return err;
@@ -300,7 +301,7 @@ ssize_t sys_write(int fd, const void *buffer, size_t size)
     return done;
 }
 
-/* Would the kernel send SIGXFSZ for a file that gets this size? */
+/* Would the kernel send SIGXFSZ if a file got this size? */
 static bool is_too_large(off_t size)
 {
     struct rlimit limit;
@@ -309,7 +310,7 @@ static bool is_too_large(off_t size)
            (rlim_t)size > limit.rlim_cur;
 }
 
-/* Where the next write() to a regular file ends; 0: it is none. */
+/* The offset at which a write() of this size to a regular file ends; 0: not a regular file. */
 static off_t end_of_write(int fd, size_t size)
 {
     struct stat file;
@@ -449,10 +450,10 @@ pid_t sys_fork(void)
     return sys_fails(SYS_FORK) ? -1 : fork();
 }
 
-/* What the child of sys_spawn() is told, and what it tells: in memory that they share. */
+/* The input and result of a child of sys_spawn(), in memory that both share. */
 struct spawn {
     const char *path;
-    const char *const *argv; /* or NULL: of a child of ours, its path alone */
+    const char *const *argv; /* or NULL: path alone */
     int fd;
     int errnum;
 };
@@ -460,7 +461,7 @@ struct spawn {
 #define SPAWN_FD    3
 #define SPAWN_BYTES 65536
 
-/* A child of a process with threads, so nothing but system calls. */
+/* Runs in a child of a process with threads, so it makes only system calls. */
 static int spawn_child(void *arg)
 {
     struct spawn *spawn = arg;
@@ -478,7 +479,8 @@ static int spawn_child(void *arg)
     return 0;
 }
 
-/* Between the application and what it shall not hear of: ends as soon as that executes its program. */
+/* A process between the application and the program, so that the application gets no signal: it
+ * ends as soon as its child has executed the program. */
 static int spawn_grandchild(void *arg)
 {
     struct spawn *spawn = arg;
@@ -490,7 +492,8 @@ static int spawn_grandchild(void *arg)
     return 0;
 }
 
-/* Not posix_spawn(): of one that cannot be executed the application hears no SIGCHLD. */
+/* Not posix_spawn(): the application must get no SIGCHLD for a program that cannot be
+ * executed. */
 static pid_t spawn(struct spawn given, int (*child)(void *))
 {
     struct spawn *shared;
@@ -504,7 +507,7 @@ static pid_t spawn(struct spawn given, int (*child)(void *))
     memory = mmap(NULL, SPAWN_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return -1;
-    shared = (struct spawn *)(void *)memory; /* and stacks behind it, from the end */
+    shared = (struct spawn *)(void *)memory; /* the stacks follow, from the end of the memory */
     *shared = given;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -571,7 +574,7 @@ size_t sys_second_cache(void)
 {
     long bytes = -1;
 
-#ifdef _SC_LEVEL2_CACHE_SIZE /* not of every C library */
+#ifdef _SC_LEVEL2_CACHE_SIZE /* some C libraries do not have it */
     bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
     return bytes > 0 ? (size_t)bytes : 0;
@@ -591,7 +594,7 @@ static int futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t 
                         timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 0);
 }
 
-/* As futex_wait(), but nothing is there to see for who is not woken. */
+/* As futex_wait(), but a timeout means that a wake was lost: it aborts. */
 static int futex_trust(const _Atomic uint32_t *address, uint32_t value, uint64_t patience_ns)
 {
     int result = futex_wait(address, value, patience_ns);

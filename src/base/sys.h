@@ -10,12 +10,12 @@
  *         deadline and must look around anyway.  The others never report it.
  *         An injected EINTR is always returned.
  *
- * Release close and munmap that are made to fail release first and then report the
- *         failure, as Linux does for close: nothing has to be tried twice.
+ * Release If close or munmap is made to fail, it releases first and then reports the failure,
+ *         as Linux does for close: no call has to be repeated.
  *
- * Leaks   sys_fds_live() and sys_maps_live() count what was opened and mapped here
- *         and not yet closed.  A descriptor or mapping must therefore be released
- *         here, too.  A child after fork() inherits the counters.
+ * Leaks   sys_fds_live() and sys_maps_live() count descriptors and mappings that were opened
+ *         here and not yet closed.  They must therefore also be released here.  A child after
+ *         fork() inherits the counters.
  *
  * Threads everything here may be called from any thread.
  */
@@ -31,7 +31,7 @@
 
 #include "base/clock.h"
 
-struct sockaddr; /* <sys/socket.h> has functions with names that we use */
+struct sockaddr; /* <sys/socket.h> declares functions with names that we use */
 struct msghdr;
 struct sock_fprog; /* <linux/filter.h> */
 struct flock;      /* <fcntl.h> */
@@ -43,8 +43,8 @@ int sys_close(int fd);
 ssize_t sys_read(int fd, void *buffer, size_t size);        /* may be short */
 ssize_t sys_write(int fd, const void *buffer, size_t size); /* may be short */
 
-/* As sys_write(), of a file that grows: beyond RLIMIT_FSIZE it fails with EFBIG, where write() sends a signal that ends the
- * process.  So does sys_ftruncate(). */
+/* As sys_write(), for a file that grows: beyond RLIMIT_FSIZE it fails with EFBIG, where write()
+ * sends a signal that ends the process.  sys_ftruncate() does the same. */
 ssize_t sys_write_file(int fd, const void *buffer, size_t size);
 ssize_t sys_pread(int fd, void *buffer, size_t size, off_t offset);
 int sys_fstat(int fd, struct stat *status);
@@ -67,8 +67,8 @@ int sys_fallocate_punch(int fd, off_t offset, off_t size);
  * Released by sys_munmap() with the same address and size. */
 void *sys_mmap(size_t size, int fd, off_t offset);
 
-/* Makes a mapping of a file longer, which may move it: where it lies then.  NULL on failure: it is
- * as it was. */
+/* Makes a mapping of a file longer, which may move it.  Its address; NULL on failure, and the
+ * mapping is unchanged. */
 void *sys_mremap(void *address, size_t size, size_t new_size);
 int sys_munmap(void *address, size_t size);
 
@@ -82,11 +82,11 @@ ssize_t sys_process_vm_writev(pid_t pid, const void *local, uint64_t remote, siz
 pid_t sys_fork(void);
 
 /* Executes the program at path, without arguments, with this environment, all signals blocked,
- * the standard files, and descriptor fd as its descriptor 3.  It is a child like any other from
- * then on.  Its pid; -1 and errno also if it cannot be executed. */
+ * the standard files, and descriptor fd as its descriptor 3.  The new process is an ordinary
+ * child.  Its pid; -1 and errno also if the program cannot be executed. */
 pid_t sys_spawn(const char *path, int fd);
-/* As sys_spawn(), with arguments (argv ends with NULL), and not as a child: nobody waits for it, and no
- * signal tells this process of its end.  0; -1 and errno. */
+/* As sys_spawn(), with arguments (argv ends with NULL), but the new process is not a child: no
+ * wait is needed, and this process gets no signal when it ends.  0; -1 and errno. */
 int sys_spawn_apart(const char *path, const char *const argv[], int fd);
 int sys_kill(pid_t pid, int signal);
 int sys_pidfd_open(pid_t pid);
@@ -99,20 +99,20 @@ int sys_prctl(int option, unsigned long argument);
 int sys_userfaultfd(int flags); /* O_CLOEXEC is added */
 int sys_ioctl(int fd, unsigned long request, void *argument);
 
-/* Cores that the system runs processes on, at least 1. */
+/* The cores on which the system runs processes, at least 1. */
 uint32_t sys_cores(void);
 
-/* Bytes of the second cache of a core; 0: nobody says. */
+/* Bytes of the level-2 cache of a core; 0: not known. */
 size_t sys_second_cache(void);
 
 /* ---- waiting ---- */
 
-/* Lets others have the core, if there are any who want it. */
+/* Yields the core to other threads, if any are ready to run. */
 void sys_yield(void);
 
 /* Sleeps while *address == value, at most timeout_ns (UINT64_MAX = forever).  Works
- * between processes.  0 woken (perhaps for no reason); -1: EAGAIN *address had
- * another value, ETIMEDOUT, EINTR. */
+ * between processes.  0 woken (perhaps spuriously); -1: EAGAIN *address had another value,
+ * ETIMEDOUT, EINTR. */
 int sys_futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t timeout_ns);
 
 /* Wakes at most count sleepers; returns how many. */
@@ -127,17 +127,18 @@ int sys_listen(int fd, int backlog);
 int sys_accept(int fd, struct sockaddr *from, unsigned *size); /* SOCK_CLOEXEC is added */
 int sys_setsockopt(int fd, int level, int option, int value);
 
-/* What the program does not let pass is dropped by whoever sends it (SO_ATTACH_FILTER). */
+/* Attaches a socket filter (SO_ATTACH_FILTER): messages that the program rejects are dropped
+ * when they are sent. */
 int sys_filter(int fd, const struct sock_fprog *program);
 int sys_shutdown(int fd, int how); /* SHUT_* */
 ssize_t sys_sendmsg(int fd, const struct msghdr *message,
                     int flags); /* MSG_NOSIGNAL is added */
 
-/* MSG_CMSG_CLOEXEC is added.  Descriptors that came (SCM_RIGHTS) are the caller's to close. */
+/* MSG_CMSG_CLOEXEC is added.  The caller closes the descriptors that arrive (SCM_RIGHTS). */
 ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags);
 int sys_membarrier(int command);
 
-/* Has this process one thread alone?  False: it has more, or nobody knows. */
+/* Does this process have only one thread?  False: it has more, or that is not known. */
 bool sys_has_one_thread(void);
 
 /* ---- chance ---- */
@@ -147,35 +148,36 @@ int sys_getrandom(void *buffer, size_t size);
 
 /* ---- for tests ---- */
 
-/* The n-th wrapped call from now (1 = the next, of any thread) fails with errnum,
- * and only that one; 0 switches this off. */
+/* The n-th wrapped call from now (1 = the next, of any thread) fails with errnum, and no other;
+ * 0 switches this off. */
 void sys_fail_at(uint64_t n, int errnum);
 
 #define SYS_FAIL_ALWAYS (-1)
 
-/* As sys_fail_at(), counting only calls of one wrapper: name is without "sys_", as
- * "process_vm_readv".  n SYS_FAIL_ALWAYS fails every call until n 0 switches it off.
- * Each name has a setting of its own, independent of sys_fail_at().
- * Returns 0, or -EINVAL if there is no wrapper of that name. */
+/* As sys_fail_at(), but counts only the calls of one wrapper: name is without "sys_", as
+ * "process_vm_readv".  n SYS_FAIL_ALWAYS fails every call until n 0 switches it off.  Each name
+ * has a setting of its own, independent of sys_fail_at().  Returns 0, or -EINVAL if there is no
+ * wrapper of that name. */
 int sys_fail_name(const char *name, int64_t n, int errnum);
 
 /* Switches all failures off. */
 void sys_fail_none(void);
 
-/* A sleep that ends by itself after so long, or longer, to look around for what was
- * missed. */
-#define SYS_NAP_NS (50 * CLOCK_MS) /* the usual 100 ms, what has passed of them taken off */
+/* A sleep of this time or longer ends by itself, so that the sleeper checks for a missed
+ * wake. */
+#define SYS_NAP_NS (50 * CLOCK_MS) /* the usual 100 ms, less the time that has already passed */
 
-/* From now on, here and in children to be forked, a sys_futex_wait() of SYS_NAP_NS or more
- * does not end by itself: a wake that is lost is not made good by looking around.  Who is
- * not woken in patience_ns says so and aborts.  0, the default: all of them end in time. */
+/* From now on, here and in children to be forked, a sys_futex_wait() of SYS_NAP_NS or more does
+ * not end by itself: a lost wake is no longer repaired by the timeout.  A sleeper that is not
+ * woken within patience_ns reports it and aborts.  0, the default: such sleeps end in time. */
 void sys_trust_wakes(uint64_t patience_ns);
 
-/* Wrapped calls made so far in this process, by all its threads; and those of the wrapper of this name. */
+/* The number of wrapped calls so far in this process, by all its threads; and of calls of the
+ * wrapper with this name. */
 uint64_t sys_calls(void);
 uint64_t sys_calls_of(const char *name);
 
-/* Descriptors and mappings that are open. */
+/* Open descriptors and mappings. */
 int64_t sys_fds_live(void);
 int64_t sys_maps_live(void);
 

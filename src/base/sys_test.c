@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sys_test.c - each wrapper works, fails when told, and counts what it opened. */
+/* sys_test.c - each wrapper works, fails on request, and counts what it opened. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,8 @@ static int do_open(void)
 {
     int fd = sys_open("/dev/null", O_RDONLY, 0);
 
-    return fd < 0 ? -1 : close(fd); /* not counted here: only failures get this far */
+    return fd < 0 ? -1 : close(fd); /* not counted here: only an injected failure gets this
+                                       far */
 }
 static int do_read(void)
 {
@@ -261,7 +262,7 @@ static const struct {
     {"getrandom", do_getrandom},
 };
 
-/* ENOTUNIQ is what none of these calls reports by itself. */
+/* None of these calls reports ENOTUNIQ by itself. */
 static void test_each_wrapper_fails_by_name(void **state)
 {
     (void)state;
@@ -338,7 +339,7 @@ static void test_memory_file_life(void **state)
     assert_non_null(b);
     assert_int_equal(sys_maps_live(), 2);
     a[4096] = 7;
-    assert_int_equal(b[0], 7); /* shared, and the offset counts */
+    assert_int_equal(b[0], 7); /* shared, and the offset is respected */
     assert_int_equal(sys_fallocate_punch(fd, 4096, 4096), 0);
     assert_int_equal(b[0], 0);
     assert_int_equal(sys_munmap(a, 65536), 0);
@@ -346,7 +347,7 @@ static void test_memory_file_life(void **state)
     a = sys_mmap(4096, fd, 0);
     assert_non_null(a);
     a[0] = 9;
-    a = sys_mremap(a, 4096, 65536); /* it may lie elsewhere now */
+    a = sys_mremap(a, 4096, 65536); /* perhaps at another address */
     assert_non_null(a);
     assert_int_equal(a[0], 9);
     a[65535] = 1;
@@ -385,7 +386,7 @@ static void test_failed_release_still_releases(void **state)
     assert_int_equal(sys_munmap(p, 4096), -1);
     assert_int_equal(errno, EIO);
     assert_int_equal(sys_close(fds[1]), 0);
-    assert_int_equal(sys_close(fds[1]), -1); /* not ours any more: not counted */
+    assert_int_equal(sys_close(fds[1]), -1); /* already closed: not counted */
 }
 
 static void test_open_read_write(void **state)
@@ -404,7 +405,8 @@ static void test_open_read_write(void **state)
     assert_int_equal(errno, ENOENT);
 }
 
-/* Without the signal that the kernel sends for write() and ftruncate(), which ends the process. */
+/* Files fail without the signal that the kernel sends for write() and ftruncate(), which ends
+ * the process. */
 static void test_files_beyond_their_limit_fail(void **state)
 {
     static const unsigned char bytes[4096];
@@ -413,7 +415,7 @@ static void test_files_beyond_their_limit_fail(void **state)
 
     (void)state;
     assert_true(fd >= 0);
-    signal(SIGXFSZ, SIG_DFL); /* whoever has started us may ignore it */
+    signal(SIGXFSZ, SIG_DFL); /* it may have been ignored by our parent */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){sizeof bytes, old.rlim_max}), 0);
     assert_int_equal(sys_write_file(fd, bytes, sizeof bytes), sizeof bytes);
@@ -436,7 +438,7 @@ static void test_copy_from_and_to_another_process(void **state)
     (void)state;
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     child = sys_fork();
-    if (child == 0) { /* ends with 0 if the parent wrote over its text */
+    if (child == 0) { /* exits with 0 if the parent overwrote its text */
         char go;
 
         _exit(read(fds[0], &go, 1) == 1 && strcmp(remote, "REMOTE text") == 0 ? 0 : 1);
@@ -478,7 +480,7 @@ static void test_pidfd_tells_the_end_of_a_process(void **state)
 
 static void *wake_when_waiting(void *arg)
 {
-    /* repeated until the sleeper was there: no store can be missed in between */
+    /* repeated until the sleeper was there: it cannot miss the wake */
     while (sys_futex_wake(&futex_word, 1) == 0)
         sched_yield();
     return arg;
@@ -502,7 +504,7 @@ static void test_futex_wakes_and_times_out(void **state)
     pthread_join(thread, NULL);
 }
 
-/* In a child, since who is not woken aborts; how it ended. */
+/* Runs in a child, since a sleeper that is not woken aborts.  Returns how the child ended. */
 static int nap_in_a_child(uint64_t timeout_ns, uint64_t patience_ns)
 {
     int status;
@@ -510,7 +512,7 @@ static int nap_in_a_child(uint64_t timeout_ns, uint64_t patience_ns)
 
     if (child == 0) {
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-        signal(SIGABRT, SIG_DFL); /* not cmocka's */
+        signal(SIGABRT, SIG_DFL); /* instead of cmocka's handler */
         fclose(stderr);
         sys_trust_wakes(patience_ns);
         futex_word = 5;
@@ -520,7 +522,7 @@ static int nap_in_a_child(uint64_t timeout_ns, uint64_t patience_ns)
     return status;
 }
 
-/* Of its end this process hears nothing, and it has no child to wait for. */
+/* This process gets no signal when the spawned one ends, and has no child to wait for. */
 static void test_spawns_apart(void **state)
 {
     const char *const argv[] = {"/bin/sh", "-c", "echo $1 >&3", "sh", "word", NULL};

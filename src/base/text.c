@@ -9,20 +9,25 @@
 
 #include "base/base.h"
 
-/* Of UTF-8, by the number of bytes that follow the first one. */
+/* The forms of UTF-8, by the number of bytes after the first one. */
 static const struct {
-    unsigned char mask, first; /* what the first byte has, of these bits */
-    uint32_t least;            /* what fewer bytes could say is wrong */
+    unsigned char mask, first; /* the mask, and the value of these bits in the first byte */
+    uint32_t least;            /* the least character: fewer bytes suffice for a lower one */
 } forms[] = {{0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
 
 /* Characters that are not shown: [from, to]. */
 static const struct {
     uint32_t from, to;
 } hidden[] = {
-    {0x00, 0x1f},           {0x7f, 0x9f},     /* controls */
-    {0x061c, 0x061c},       {0x200e, 0x200f}, /* directions */
-    {0x2028, 0x202e},       {0x2066, 0x2069}, /* ends of lines and paragraphs; directions */
-    {0xd800, 0xdfff},       {0xfeff, 0xfeff}, /* halves of UTF-16; its mark */
+    {0x00, 0x1f},
+    {0x7f, 0x9f}, /* controls */
+    {0x061c, 0x061c},
+    {0x200e, 0x200f}, /* writing direction */
+    {0x2028, 0x202e},
+    {0x2066, 0x2069}, /* line and paragraph separators; writing
+                                                 direction */
+    {0xd800, 0xdfff},
+    {0xfeff, 0xfeff}, /* surrogates; byte order mark */
     {0x110000, UINT32_MAX},
 };
 
@@ -34,7 +39,7 @@ static bool is_hidden(uint32_t character)
     return false;
 }
 
-/* How many bytes follow this first one; or -1. */
+/* The number of bytes that follow this first one; or -1. */
 static int bytes_behind(unsigned char first)
 {
     for (int more = 0; more < (int)ARRAY_COUNT(forms); more++)
@@ -64,7 +69,7 @@ size_t text_character(const char *text)
     return character < forms[more].least || is_hidden(character) ? 0 : (size_t)more + 1;
 }
 
-/* Does the text end within the character that begins here? */
+/* Does the text end in the middle of the character that begins here? */
 static bool is_begun(const char *text)
 {
     int more = bytes_behind((unsigned char)text[0]), i = 1;

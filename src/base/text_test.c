@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* text_test.c - characters stay, and what commands a terminal or is no UTF-8 does not. */
+/* text_test.c - valid characters stay; terminal commands and invalid UTF-8 are replaced. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,8 +53,8 @@ static void what_is_no_utf8_does_not(void **state)
 {
     (void)state;
     expect("\xff\xfe x", "?? x");
-    expect("\xc0\xaf \xe0\x80\xaf", "?? ???");      /* too long for what it says */
-    expect("\xed\xa0\x80", "???");                  /* half of a pair */
+    expect("\xc0\xaf \xe0\x80\xaf", "?? ???");      /* overlong forms */
+    expect("\xed\xa0\x80", "???");                  /* a single surrogate */
     expect("\xf4\x90\x80\x80 \xf8\x88", "???? ??"); /* beyond the last character */
     expect("cut \xe6\xb1", "cut ??");
     expect("\xe6\x41", "?A");

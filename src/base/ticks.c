@@ -2,8 +2,9 @@
 /*
  * ticks.c - see ticks.h.
  *
- * The counter of x86-64 is good if it counts at one rate in all states of the processor (CPUID), and if the system takes
- * its own time from it: then the system has found that those of all cores go together.
+ * The counter of x86-64 is usable if it counts at one rate in all states of the processor
+ * (CPUID), and if the system uses it as its own clock source: then the system has found the
+ * counters of all cores to be synchronized.
  */
 #include "base/ticks.h"
 
@@ -16,19 +17,20 @@
 #include "base/sys.h"
 
 #define PERIOD       (20 * CLOCK_US) /* between two anchors, at most */
-#define LEARN        (10 * CLOCK_MS) /* over which the rate is measured */
-#define FORGET       (1 * CLOCK_S)   /* over more than that it is not */
-#define ANCHOR_WIDTH 200 /* ns: between the two looks at the clock of an anchor, at most */
-#define NARROW       4   /* ns: by so much wider than the narrowest is narrow */
+#define LEARN        (10 * CLOCK_MS) /* the rate is measured over at least this time */
+#define FORGET       (1 * CLOCK_S)   /* and over at most this time */
+#define ANCHOR_WIDTH 200             /* ns: between the two clock reads of an anchor, at most */
+#define NARROW       4 /* ns: a narrow sample is at most this much wider than the narrowest */
 #define TRIES        4
-#define FIRST_TRIES  16             /* until it is known what is narrow */
-#define OFF_MAX      (1 * CLOCK_US) /* an anchor may be elsewhere by that, and by 1 ns in OFF_PART */
+#define FIRST_TRIES  16             /* until the narrowest is known */
+#define OFF_MAX      (1 * CLOCK_US) /* an anchor may be off by this, plus 1 ns in OFF_PART */
 #define OFF_PART     4096
 #define STRIKES_MAX  8
 #define LED_MOST                                                                               \
-    CLOCK_MS /* the error of the rate over that is less than what a sample may be wrong */
+    CLOCK_MS /* within this time the error of the rate is less than the error of a sample */
 
-/* Nanoseconds of 2^32 ticks, of 20 GHz and of 50 MHz: another rate is none, as if the host slept while it was measured. */
+/* Nanoseconds of 2^32 ticks, for 20 GHz and 50 MHz.  A rate outside is wrong, as when the host
+ * slept while it was measured. */
 #define RATE_MIN    ((UINT64_C(1) << 32) / 20)
 #define RATE_MAX    ((UINT64_C(1) << 32) * 20)
 
@@ -42,7 +44,7 @@ static ticks_counter_fn *_Atomic counter_replaced;
 
 #include <cpuid.h>
 
-/* May be read before loads that stand before it. */
+/* May be executed before earlier loads. */
 static inline uint64_t counter_read(void)
 {
     return __builtin_ia32_rdtsc();
@@ -95,7 +97,7 @@ static bool counter_is_good(void)
 
 #endif
 
-/* The acquire pairs with the release in ticks_set(): what the test prepared. */
+/* The acquire pairs with the release in ticks_set(): makes visible what the test prepared. */
 static inline uint64_t counter_now(bool is_behind)
 {
     ticks_counter_fn *counter = atomic_load_explicit(&counter_replaced, memory_order_acquire);
@@ -131,7 +133,7 @@ static inline uint64_t say(struct ticks *t, uint64_t ns)
     return t->last_ns;
 }
 
-/* The counter, and two times between which it was read. */
+/* A value of the counter, and two times between which it was read. */
 struct sample {
     uint64_t at, before, after;
 };
@@ -156,7 +158,7 @@ static struct sample sample_once(void)
     return sample;
 }
 
-/* The narrowest of some looks, most of the time of one.  False: something came between again and again. */
+/* Takes the narrowest of several samples, usually of one.  False: each was interrupted. */
 static bool anchor_sample(struct ticks *t, struct sample *best)
 {
     bool is_first = t->base_ns == 0;
@@ -176,12 +178,14 @@ static bool anchor_sample(struct ticks *t, struct sample *best)
     return width_of(best) <= ANCHOR_WIDTH;
 }
 
-/* Where counter and rate lead from the anchor; 0: that is not known, or too far. */
+/* The time that counter and rate give, counted from the anchor; 0: not known, or too far from
+ * it. */
 static uint64_t anchor_led(const struct ticks *t, const struct sample *sample)
 {
     if (t->rate == 0 || sample->before - t->at_ns > FORGET)
         return 0;
-    return t->at_ns + scale(t, sample->at - t->at); /* anything, if the counter has gone back */
+    return t->at_ns + scale(t, sample->at - t->at); /* a meaningless value, if the counter has
+                                                       gone back */
 }
 
 static bool is_off(const struct ticks *t, const struct sample *sample, uint64_t led_ns)
@@ -191,8 +195,8 @@ static bool is_off(const struct ticks *t, const struct sample *sample, uint64_t 
     return led_ns != 0 && (led_ns + most < sample->before || led_ns > sample->after + most);
 }
 
-/* The time of the sample: of a narrow one the middle; of another, in which something came between, where we are led to
- * by an anchor of shortly before, if it is possible. */
+/* The time of the sample.  For a narrow one this is the middle; a wide one was interrupted, and
+ * gets the time predicted from a recent anchor, clamped to the sample. */
 static uint64_t anchor_time(const struct ticks *t, const struct sample *sample, uint64_t led_ns)
 {
     if (is_narrow(t, sample) || led_ns == 0 || sample->before - t->at_ns > LED_MOST)
@@ -202,7 +206,7 @@ static uint64_t anchor_time(const struct ticks *t, const struct sample *sample, 
                                     : led_ns;
 }
 
-/* The counter is not what it was taken for: its rate has to be measured again. */
+/* The counter did not count as expected: the rate has to be measured again. */
 static void strike(struct ticks *t)
 {
     t->strikes++;
@@ -224,13 +228,13 @@ static void measure(struct ticks *t, uint64_t at, uint64_t at_ns)
     t->base_ns = at_ns;
 }
 
-/* Is there nothing to be learned from an anchor at this time, the rate not being known? */
+/* While the rate is not known: is it too soon for another anchor, or for ever too late? */
 static bool is_too_soon(const struct ticks *t, uint64_t now_ns)
 {
     return t->strikes >= STRIKES_MAX || (t->base_ns != 0 && now_ns - t->base_ns < LEARN);
 }
 
-/* Behind the reach of the anchor. */
+/* Takes a new anchor when the reach of the last one has ended. */
 static OUT_OF_LINE uint64_t ticks_anchor(struct ticks *t)
 {
     struct sample sample;
@@ -239,7 +243,7 @@ static OUT_OF_LINE uint64_t ticks_anchor(struct ticks *t)
     t->reach = 0;
     if (clock_is_replaced() &&
         atomic_load_explicit(&counter_replaced, memory_order_acquire) == NULL)
-        t->strikes = STRIKES_MAX; /* since ticks_start() */
+        t->strikes = STRIKES_MAX; /* the clock was replaced after ticks_start() */
     if (t->rate == 0 || t->strikes >= STRIKES_MAX) {
         uint64_t now_ns = clock_now();
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ticks_test.c - the time by a counter, with a clock and a counter of the test's, and with those of the machine. */
+/* ticks_test.c - time from a counter, with a simulated clock and counter, and with the real
+ * ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #define PERIOD (20 * CLOCK_US)
 #define LEARN  (10 * CLOCK_MS)
 
-/* Time goes on by pass() alone, and by `hold` behind each look at the clock. */
+/* Time advances only by pass(), and by `hold` after each clock read. */
 static uint64_t real_ns, real_part, count;
 static uint64_t mhz, hold;
 static unsigned clock_reads, counter_reads;
@@ -71,7 +72,7 @@ static void assert_near(uint64_t got, uint64_t want, uint64_t most)
         fail_msg("%ju ns, but it is %ju", (uintmax_t)got, (uintmax_t)want);
 }
 
-/* Until the counter is in use. */
+/* Runs until the counter is in use. */
 static void learn(struct ticks *ticks)
 {
     for (uint64_t end = real_ns + 2 * LEARN; real_ns < end; pass(CLOCK_US))
@@ -130,7 +131,8 @@ static void test_it_is_right_at_any_rate(void **state)
     }
 }
 
-/* The system's clock is slewed, or two counters differ: what is wrong is never more than that of one period. */
+/* The system's clock is slewed, or two counters differ: the error never grows beyond the one of
+ * a single period. */
 static void test_an_error_of_the_rate_does_not_grow(void **state)
 {
     struct ticks ticks;
@@ -163,7 +165,7 @@ static void test_it_never_goes_back(void **state)
         if (i % 1000 == 0)
             mhz = 2000 + random_below(&random, 3);
         if (i % 30000 == 29999)
-            count += random_below(&random, 2 * mhz); /* cores that do not go together */
+            count += random_below(&random, 2 * mhz); /* cores whose counters differ */
         pass(random_below(&random, 400));
     }
 }
@@ -182,12 +184,12 @@ static void test_a_jump_of_the_counter_is_noticed(void **state)
         assert_near(ticks_now(&ticks), real_ns, 1);
         counter_reads = 0;
         for (unsigned n = 0; n < 100; n++, pass(CLOCK_US))
-            assert_int_equal(ticks_now(&ticks), real_ns); /* by the clock */
+            assert_int_equal(ticks_now(&ticks), real_ns); /* from the clock */
         assert_int_equal(counter_reads, 0);
     }
 }
 
-/* Within the reach of an anchor it cannot be noticed, but at the next one. */
+/* Within the reach of an anchor a small jump is not noticed, but at the next one. */
 static void test_a_small_jump_is_over_with_the_period(void **state)
 {
     struct ticks ticks;
@@ -228,7 +230,8 @@ static void test_after_some_strikes_it_is_the_clock_for_good(void **state)
     assert_int_equal(counter_reads, 0);
 }
 
-/* Whoever is kept off its core between the samples of an anchor does not know when the counter was read. */
+/* If the thread is descheduled between the clock reads of an anchor, the time of the counter
+ * read is not known. */
 static void test_a_wide_anchor_is_none(void **state)
 {
     struct ticks ticks;
@@ -246,8 +249,8 @@ static void test_a_wide_anchor_is_none(void **state)
     assert_int_equal(counter_reads, 0);
 }
 
-/* Something comes between the samples of an anchor, before or behind the one at the counter: where it leads is known
- * better. */
+/* An interruption between the clock reads of an anchor, before or after the counter read: the
+ * predicted time is more exact. */
 static void test_a_wide_anchor_does_not_move_it(void **state)
 {
     struct random random;
@@ -268,7 +271,7 @@ static void test_a_wide_anchor_does_not_move_it(void **state)
     assert_int_not_equal(ticks.reach, 0);
 }
 
-/* It is never outside the two looks at the clock, however wide they are. */
+/* The time is never outside the two clock reads, however wide they are. */
 static void test_a_wide_anchor_bounds_it(void **state)
 {
     struct ticks ticks;
@@ -288,7 +291,7 @@ static void test_a_wide_anchor_bounds_it(void **state)
     assert_int_equal(ticks.strikes, 0);
 }
 
-/* The looks of a processor that has become slower are narrow after a while. */
+/* After the processor has become slower, wider samples count as narrow after a while. */
 static void test_what_is_narrow_is_learned_again(void **state)
 {
     struct ticks ticks;
@@ -304,7 +307,7 @@ static void test_what_is_narrow_is_learned_again(void **state)
     assert_near(ticks.rate, (UINT64_C(1000) << 32) / 2001, 20000);
 }
 
-/* The anchor is in the middle of its looks at the clock. */
+/* The time of an anchor is the middle of its two clock reads. */
 static void test_an_anchor_takes_time(void **state)
 {
     struct ticks ticks;
@@ -351,7 +354,8 @@ static void test_after_a_pause_it_goes_on(void **state)
     }
 }
 
-/* The host sleeps while the rate is measured, and the counter goes on: that is no rate. */
+/* The host sleeps while the rate is measured, and the counter goes on: the rate is
+ * discarded. */
 static void test_no_rate_is_learned_of_a_host_that_sleeps(void **state)
 {
     struct ticks ticks;
@@ -369,7 +373,8 @@ static void test_no_rate_is_learned_of_a_host_that_sleeps(void **state)
     assert_int_not_equal(ticks.reach, 0);
 }
 
-/* Long after its anchor a wide look is where it is, and not where an old rate leads to. */
+/* Long after its anchor, a wide sample has its own time, and not the time that an old rate
+ * predicts. */
 static void test_a_wide_look_after_a_pause_is_not_led(void **state)
 {
     struct ticks ticks;
@@ -379,7 +384,7 @@ static void test_a_wide_look_after_a_pause_is_not_led(void **state)
     mhz = 2000;
     hold = 40;
     start(&ticks);
-    count += mhz / 2; /* 500 ns, as of a rate that is wrong by 3 ppm */
+    count += mhz / 2; /* 500 ns, as with a rate that is wrong by 3 ppm */
     pass(CLOCK_S / 5);
     hold = 50;
     before = real_ns;
@@ -395,7 +400,8 @@ static void test_a_clock_that_is_replaced_later_is_the_time(void **state)
     ticks_set(NULL);
     for (uint64_t end = real_ns + LEARN; real_ns < end; pass(CLOCK_MS)) {
         ticks.reach =
-            0; /* the counter of the machine is somewhere else, and this is what it says of the anchor */
+            0; /* the real counter has another value than the simulated one, so the anchor must
+                  not be used */
         assert_int_equal(ticks_now(&ticks), real_ns);
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * usdt.h - places in the library that perf, bpftrace, SystemTap and gdb find by name: a `nop` each, and a note in the
- * file of where the values lie at that place.  Nobody who does not look pays more; without sys/sdt.h (-Dusdt=disabled) there is
- * nothing.  docs/hangs.md lists them.
+ * usdt.h - probes in the library that perf, bpftrace, SystemTap and gdb find by name: a `nop`
+ * each, and a note in the file that gives the place of the values.  An unused probe costs
+ * nothing else; without sys/sdt.h (-Dusdt=disabled) there are no probes.  docs/hangs.md lists
+ * them.
  */
 #ifndef BASE_USDT_H
 #define BASE_USDT_H

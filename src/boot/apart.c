@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * apart.c - is this rank in a container, or closed, so that it shares no memory with others of its
- * machine?
+ * apart.c - finds out whether this rank is in a container, or closed, so that it shares no
+ * memory with other ranks of its machine.
  *
- * An endpoint gives its address away before it has seen another one, so whether it can be reached
- * over the network is decided before it is known where the others are.  What can be known then:
+ * An endpoint publishes its address before it has seen another one, so it has to decide whether
+ * it can be reached over the network before it knows where the others are.  These facts are
+ * known then:
  *
- *   HOST_LAUNCHER      where the launcher is (`mbx run`, `mbx exec`); ranks that each have a container
- *                      of their own are elsewhere
- *   the namespaces     without it: those of the kernel's start are those of all ranks outside of
- *                      containers
- *   the process        one that is not dumpable shares memory with nobody
+ *   HOST_LAUNCHER      the host of the launcher (`mbx run`, `mbx exec`); a rank in its own container
+ *                      has another host
+ *   the namespaces     without HOST_LAUNCHER: all ranks outside of containers have the kernel's first
+ *                      namespaces
+ *   the process        a process that is not dumpable shares no memory
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * boot.c - who has started this process, told from its environment.
+ * boot.c - finds the launcher of this process in its environment.
  */
 #include "boot/boot.h"
 
@@ -16,7 +16,7 @@
 #include "boot/kvs_shm.h"
 #include "boot/methods.h"
 
-/* Launchers that tell a rank and a size, and nothing through which ranks could meet. */
+/* Launchers that set a rank and a size, but offer no way for ranks to communicate. */
 static const struct {
     const char *rank, *size;
     const char *who;
@@ -29,7 +29,7 @@ static const struct {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun without PMIx", "use srun --mpi=pmix"},
 };
 
-/* Would this process take itself for a job of one though it was started as one of many? */
+/* Is this process one of many, but would take itself for a job of one? */
 static int refuse_other_launchers(void)
 {
     for (size_t i = 0; i < ARRAY_COUNT(other_launchers); i++) {
@@ -60,7 +60,7 @@ bool boot_has_launcher(void)
     return text != NULL ? strcmp(text, "single") != 0 : has_pmix();
 }
 
-/* What a launcher says, or 0. */
+/* A number set by a launcher, or 0. */
 static long said(const char *name)
 {
     const char *text = environ_get(name);
@@ -68,7 +68,7 @@ static long said(const char *name)
     return text != NULL ? strtol(text, NULL, 10) : 0;
 }
 
-/* What launchers leave: all ranks, and those of this machine. */
+/* Do the variables of launchers show more ranks than on this machine? */
 static bool is_said_to_be_spread(void)
 {
     uint32_t local = launcher_number(launcher_local_ranks());
@@ -79,7 +79,7 @@ static bool is_said_to_be_spread(void)
     return said("SLURM_STEP_NUM_NODES") > 1;
 }
 
-/* How many ranks a launcher says there are, or 0. */
+/* The number of ranks according to a launcher, or 0. */
 static long said_ranks(void)
 {
     uint32_t ranks = launcher_number(launcher_ranks());
@@ -112,7 +112,7 @@ int boot_is_spread(bool *is_spread)
         return 0;
     }
     if (text != NULL && strcmp(text, "single") != 0 && strcmp(text, "pmix") != 0) {
-        *is_spread = false; /* the board is memory that all ranks have inherited */
+        *is_spread = false; /* all ranks have inherited the memory of the board */
         return 0;
     }
     if (text == NULL || strcmp(text, "single") != 0)

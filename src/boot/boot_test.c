@@ -24,7 +24,7 @@
 #define RANKS  5
 #define ROUNDS 50
 
-/* What a forked rank does; its result is the exit code. */
+/* The program of a forked rank; its result is the exit code. */
 typedef int rank_fn(struct boot *b);
 
 static char log_text[LOG_LINE_MAX];
@@ -65,7 +65,7 @@ static pid_t start_rank(int fd, uint32_t rank, rank_fn *fn)
     return pid;
 }
 
-/* As the launcher does: waits for a rank and says so on the board. */
+/* Waits for a rank and marks it as ended on the board, as the launcher does. */
 static int end_rank(struct kvs_shm *kvs_shm, uint32_t rank, pid_t pid)
 {
     int status;
@@ -95,7 +95,7 @@ static int all_rounds(struct boot *b)
     return 0;
 }
 
-/* 0 the fence succeeded, else its error. */
+/* 0 the fence succeeded, otherwise its error. */
 static int one_fence(struct boot *b)
 {
     return -b->ops->fence(b);
@@ -130,8 +130,9 @@ static void on_alarm(int signal)
 
 static int has_been_interrupted[2]; /* a pipe; a byte for each of the other ranks */
 
-/* Rank 0 is interrupted in the fence, says so, and goes on; until then the others stay away.
- * One alarm could ring before the fence sleeps: they ring until it has been interrupted. */
+/* Rank 0 is interrupted in the fence, reports that, and goes on; until then the others stay
+ * away.  A single alarm could come before the fence sleeps, so alarms repeat until it has been
+ * interrupted. */
 static int interrupted_fence(struct boot *b)
 {
     static const struct itimerval often = {.it_interval = {.tv_usec = 10000},
@@ -246,7 +247,7 @@ static void a_fence_with_a_rank_that_ended_later_succeeds(void **state)
     sys_close(fd);
 }
 
-/* Opens as rank of what is on fd; the result of boot_open(). */
+/* Opens the board in fd as this rank; returns the result of boot_open(). */
 static int open_as(int fd, const char *rank)
 {
     struct boot *b;
@@ -396,7 +397,7 @@ static void a_damaged_value_is_refused(void **state)
     value->size = UINT32_MAX;
     assert_int_equal(b->ops->get(b, 1, &got, sizeof got), -EPROTO);
     value->size = sizeof put;
-    /* a value of somebody else is not taken for this one's */
+    /* a value of another rank is not accepted as this one's */
     kvs_shm.shared->slot[0].value[1] = *value;
     assert_int_equal(b->ops->get(b, 0, &got, sizeof got), -EPROTO);
     assert_int_equal(b->ops->get(b, 1, &got, sizeof got), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kvs_shm.c - making and mapping the board that kvs_shm.h describes.
+ * kvs_shm.c - makes and maps the board that kvs_shm.h describes.
  *
- * What travels over it is in run.c.
+ * run.c uses it.
  */
 #include "boot/kvs_shm.h"
 
@@ -67,7 +67,7 @@ void kvs_shm_rank_ended(struct kvs_shm *kvs_shm, uint32_t rank)
     sys_futex_wake(&kvs_shm->shared->bell, INT_MAX);
 }
 
-/* Says once why a board is not believed. */
+/* Logs why a board is refused. */
 static int kvs_shm_refuse(int fd, const char *why)
 {
     LOG_ERROR("the board of `mbx run` (" KVS_SHM_ENVIRONMENT ") is damaged: %s, fd %d", why,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kvs_shm.h - the memory that the ranks of one job and their launcher share.
+ * kvs_shm.h - the board: memory shared by the ranks of one job and their launcher.
  *
  *   offset 0     head        magic, version, rank count, bytes, key; constant
- *          64    arrivals    how often any rank has entered a fence
+ *          64    arrivals    number of times that a rank has entered a fence
  *          128   bell        futex word; counts finished fences and ended ranks
  *          192   slot[0]     rank 0: joined, ended, value[2]
  *          ...   slot[ranks - 1]
@@ -13,13 +13,12 @@
  * last process that holds it.  Its size is sealed, so a mapping of it cannot fault.
  * It is the only place where the job's key is.
  *
- * Rounds     Fence number n ends round n.  What a rank puts in round n is kept in
- *            value[n % 2] and read in round n + 1; it is overwritten in round n + 2
- *            at the earliest, when every rank has entered fence n + 1 and so is done
- *            with reading.
+ * Rounds     Fence number n ends round n.  The value that a rank puts in round n is stored in
+ *            value[n % 2] and read in round n + 1; it is overwritten in round n + 2 at the
+ *            earliest, when every rank has entered fence n + 1 and so has finished reading.
  *
- * Fence n    A rank sets its joined to n, adds 1 to arrivals and, if that makes
- *            n * ranks, rings the bell.  The others sleep on the bell.
+ * Fence n    A rank sets its joined to n, adds 1 to arrivals and, if the sum is n * ranks,
+ *            rings the bell.  The others sleep on the bell.
  *
  * Invariants (for each rank in round n + 1, before it enters fence n + 1)
  *   I1  n * ranks <= arrivals < (n + 1) * ranks
@@ -43,7 +42,7 @@
 #define KVS_SHM_VERSION   3
 #define KVS_SHM_RANKS_MAX 4096
 
-/* The environment variable that leads a rank to its board: "FD:RANK". */
+/* The environment variable with the board of a rank: "FD:RANK". */
 #define KVS_SHM_ENVIRONMENT "MBX_BOOT"
 
 struct kvs_shm_head {
@@ -55,10 +54,10 @@ struct kvs_shm_head {
 };
 
 struct kvs_shm_value {
-    uint64_t round; /* in which it was put; 0 = never */
+    uint64_t round; /* the round in which it was put; 0 = never */
     uint32_t size;
     uint32_t unused;
-    uint64_t check; /* kvs_shm_check() of the rest */
+    uint64_t check; /* kvs_shm_check() of the other members */
     uint8_t bytes[BOOT_VALUE_MAX];
 };
 
@@ -82,7 +81,7 @@ static_assert(offsetof(struct kvs_shm_shared, bell) == 128, "board layout");
 static_assert(offsetof(struct kvs_shm_shared, slot) == 192, "board layout");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "shared between processes");
 
-/* One process's view of a board: the checked constants, and the mapping. */
+/* The view of one process: the checked constants, and the mapping. */
 struct kvs_shm {
     struct kvs_shm_shared *shared;
     size_t bytes;
@@ -90,17 +89,16 @@ struct kvs_shm {
     uint8_t key[BOOT_KEY_SIZE];
 };
 
-/* Launcher: makes a board for 1..KVS_SHM_RANKS_MAX ranks with a fresh random key; *fd is
- * for them to inherit (it is close-on-exec; clear that in the child).
- * Returns 0 or the error of the system call that failed.  Released by kvs_shm_close()
- * and sys_close(*fd). */
+/* Launcher: makes a board for 1..KVS_SHM_RANKS_MAX ranks with a fresh random key; the ranks
+ * inherit *fd (it is close-on-exec; clear that in the child).  Returns 0 or the error of the
+ * system call that failed.  Released by kvs_shm_close() and sys_close(*fd). */
 int kvs_shm_create(struct kvs_shm *kvs_shm, uint32_t ranks, int *fd);
 
 /* Launcher: rank's process has ended; fences that it has not entered will fail. */
 void kvs_shm_rank_ended(struct kvs_shm *kvs_shm, uint32_t rank);
 
-/* Rank: maps the board behind fd after checking it; fd stays open.
- * Returns 0; -EPROTO no sound board; or the error of the system call that failed. */
+/* Rank: maps the board in fd after checking it; fd stays open.  Returns 0; -EPROTO the board is
+ * not valid; or the error of the system call that failed. */
 int kvs_shm_open(struct kvs_shm *kvs_shm, int fd);
 
 void kvs_shm_close(struct kvs_shm *kvs_shm);

@@ -4,30 +4,32 @@
  *
  *   open      PMIx_Init, the size of the job; each rank publishes which host it is on, and
  *             rank 0 a fresh key; fence 0
- *   put       kept under "matchbox.ROUND" and committed to the server of this host
- *   fence     a fence of all ranks; with a put, the servers exchange what was put
+ *   put       stored under "matchbox.ROUND" and committed to the server of this host
+ *   fence     a fence of all ranks; with a put, the servers exchange the values
  *   get       asks the server of this host, which has it since the fence
- *   spread    gets the host of every rank, when somebody asks for the first time
+ *   spread    gets the host of every rank, at the first call
  *   exit      PMIx_Finalize
  *
- * Session    A process is one rank of one job for as long as it lives, whatever it opens and
- *            closes: the rounds go on, and the launcher is told of the end when the process
- *            ends.  (To a launcher a rank that has left is one that may not come back.)  So
- *            all that is known is in one session, and a struct boot only refers to it.
+ * Session    A process is one rank of one job for as long as it lives, even if it opens and
+ *            closes the job repeatedly: the rounds go on, and the launcher is notified when the
+ *            process ends.  (A launcher does not let a rank return that has left.)  So the
+ *            whole state is in one session, and a struct boot only refers to it.
  *
- * Waiting    Fences and gets are started and waited for here, with a time-out of our own and
- *            through signals: a server may keep a fence open forever if a rank has ended.
- *            Whoever is done last, the waiter or the library, frees the call.
+ * Waiting    Fences and gets are asynchronous calls with a time-out of our own, and a wait for
+ *            them can be interrupted by signals: a server may keep a fence open forever if a
+ *            rank has ended.  The last of the two holders, the waiter or the library, frees the
+ *            call.
  *
- * Exchange   A fence exchanges what was put, all to all: connecting needs all of it.  That
- *            is why all ranks put in a round, or none: fences of both kinds are not one.
+ * Exchange   A fence exchanges the values of all ranks: connecting needs all of them.  That is
+ *            why all ranks put in a round, or none: fences with and without exchange do not
+ *            match.
  *
  * Invariants
  *   I1  session.fences counts the fences that all ranks have passed, after fence 0
  *   I2  session.fence is set only between a fence that was interrupted and its repetition
- *   I3  a session that is broken stays so: ranks can no longer agree on a round
+ *   I3  a broken session stays broken: ranks can no longer agree on a round
  *
- * What the server says is copied and checked like everything from another process.
+ * Data of the server is copied and checked like all data from another process.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -48,21 +50,21 @@
 #include "boot/pmix_library.h"
 #include "boot/methods.h"
 
-#define RANKS_MAX (UINT32_C(1) << 24) /* what no job has */
+#define RANKS_MAX (UINT32_C(1) << 24) /* more than any job has */
 #define KEY_NAME  "matchbox.key"
 #define HOST_NAME "matchbox.host"
 
-/* What the library has been asked and may answer at any time. */
+/* An asynchronous call of the library, which may complete at any time. */
 struct call {
-    _Atomic uint32_t is_done; /* futex word; what follows is valid then */
+    _Atomic uint32_t is_done; /* futex word; the next members are valid then */
     pmix_status_t status;
     pmix_data_type_t type; /* of a get's value */
     uint32_t number;       /* if it is a PMIX_UINT32 */
-    size_t size;           /* if it is a PMIX_BYTE_OBJECT: its bytes, as far as they fit */
+    size_t size;           /* if it is a PMIX_BYTE_OBJECT: its bytes, as many as fit */
     uint8_t bytes[BOOT_VALUE_MAX];
 
     _Atomic uint32_t holders;
-    pmix_proc_t proc; /* of whom is asked, and how: the library may look later */
+    pmix_proc_t proc; /* the arguments: the library may read them later */
     pmix_info_t info;
     char key[32];
 };
@@ -70,7 +72,7 @@ struct call {
 static struct {
     pthread_mutex_t lock; /* jobs of several threads take turns */
     struct pmix_library pmix;
-    pid_t pid; /* whose session it is; 0: there is none */
+    pid_t pid; /* the process of the session; 0: there is none */
     pmix_proc_t self;
     uint32_t size;
     uint8_t key[BOOT_KEY_SIZE];
@@ -81,7 +83,7 @@ static struct {
     bool is_open; /* and the key is known */
     bool knows_hosts, is_spread;
     struct call *fence;
-    int broken; /* why no fence can succeed any more, or 0 */
+    int broken; /* the reason why no fence can succeed any more, or 0 */
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- calls ---- */
@@ -104,7 +106,7 @@ static void call_release(struct call *call)
         mem_free(call);
 }
 
-/* The call was not taken: nobody will answer. */
+/* The library did not accept the call: there will be no answer. */
 static void call_abandon(struct call *call)
 {
     call_release(call);
@@ -152,7 +154,7 @@ static int error_of(pmix_status_t status, const char *what)
     return status == PMIX_ERR_NOMEM ? -ENOMEM : -EPROTO;
 }
 
-/* 0 it is done; -EINTR; -ETIMEDOUT. */
+/* Waits for a call.  0 it is complete; -EINTR; -ETIMEDOUT. */
 static int call_wait(struct call *call)
 {
     uint64_t start = clock_now(), limit = session.timeout_ns;
@@ -193,8 +195,8 @@ static int value_put(const char *key, const void *bytes, size_t size)
     return err != 0 ? err : error_of(session.pmix.commit(), "PMIx_Commit");
 }
 
-/* Asks for what rank (or, with the wildcard, the job) has under key.  0 and *out, which
- * the caller releases; -ENOENT there is nothing; -ECONNRESET no answer. */
+/* Gets the value of rank (or, with the wildcard, of the job) under key.  0 and *out, which the
+ * caller releases; -ENOENT there is none; -ECONNRESET no answer. */
 static int value_get(uint32_t rank, const char *key, struct call **out)
 {
     struct call *call = call_create();
@@ -231,7 +233,7 @@ static int value_get(uint32_t rank, const char *key, struct call **out)
     return err;
 }
 
-/* Exactly size bytes of rank. */
+/* Gets exactly size bytes of rank. */
 static int bytes_get(uint32_t rank, const char *key, void *bytes, size_t size)
 {
     struct call *call;
@@ -269,7 +271,7 @@ static int fence_enter(bool exchange)
     info_set(&call->info, PMIX_COLLECT_DATA);
     status =
         session.pmix.fence_nb(&call->proc, 1, &call->info, exchange ? 1 : 0, fence_done, call);
-    if (status == PMIX_OPERATION_SUCCEEDED) { /* at once: there will be no answer */
+    if (status == PMIX_OPERATION_SUCCEEDED) { /* complete at once: there will be no answer */
         call_finish(call, PMIX_SUCCESS);
     } else if (status != PMIX_SUCCESS) {
         call_abandon(call);
@@ -292,12 +294,12 @@ static int fence_result(const struct call *call, int err)
         return -ENOMEM;
     if (call->status != PMIX_SUCCESS) {
         error_of(call->status, "the fence of the job");
-        return -ECONNRESET; /* servers say many things if a rank has ended */
+        return -ECONNRESET; /* servers report various errors if a rank has ended */
     }
     return 0;
 }
 
-/* Enters a fence, or goes on with the one that was interrupted. */
+/* Enters a fence, or continues an interrupted one. */
 static int fence_pass(bool exchange)
 {
     int err = session.broken;
@@ -317,8 +319,8 @@ static int fence_pass(bool exchange)
 
 /* ---- the session ---- */
 
-/* A launcher ends a job if a rank ends and has not said so; a child that was forked has
- * no say. */
+/* A launcher ends the job if a rank ends without finalizing.  A forked child must not
+ * finalize. */
 static void session_end(void)
 {
     if (session.pid == getpid())
@@ -348,7 +350,7 @@ static int size_get(uint32_t *size)
     return err;
 }
 
-/* The library makes threads, and signals are not for them. */
+/* The library creates threads, which must not handle signals. */
 static pmix_status_t init_without_signals(void)
 {
     sigset_t all, before;
@@ -397,7 +399,7 @@ static int key_publish(void)
     return err != 0 ? err : value_put(KEY_NAME, session.key, BOOT_KEY_SIZE);
 }
 
-/* Behind fence 0 everybody has the key, and can ask for the hosts. */
+/* After fence 0 every rank has the key, and can get the hosts. */
 static int pmix_meet(void)
 {
     int err = session.broken;
@@ -451,7 +453,8 @@ static int host_get(uint32_t rank, uint64_t *host)
     return -EPROTO;
 }
 
-/* No shortcut at the first rank elsewhere: what is missing of one rank all ranks shall see. */
+/* Gets every host, without a shortcut at the first difference: all ranks must see the same
+ * errors. */
 static int hosts_compare(void)
 {
     uint64_t first, host;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmix_library.c - loading libpmix.
+ * pmix_library.c - loads libpmix.
  */
 #include "boot/pmix_library.h"
 
@@ -84,7 +84,7 @@ void pmix_library_keep_users(void)
 {
     struct users users = {.count = 0};
 
-    dl_iterate_phdr(users_note, &users); /* nothing can be loaded meanwhile */
+    dl_iterate_phdr(users_note, &users); /* no library can be loaded meanwhile */
     for (size_t i = 0; i < users.count; i++) {
         void *handle = dlopen(users.paths[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmix_library.h - libpmix, found when a launcher that speaks PMIx has started us.
+ * pmix_library.h - libpmix, which is loaded only under a launcher that speaks PMIx.
  *
- * It is loaded and not linked: a program that runs under `mbx run` or alone does not need
- * it, and where it is missing only these launchers are.  One that is in the process already
- * (an MPI library brought it) is the one that is used, so both are one client of the
- * launcher's server: PMIx_Init() counts.
+ * It is loaded and not linked: a program that runs under `mbx run` or alone does not need it,
+ * and without it only these launchers cannot be used.  If an MPI library has already loaded it
+ * into the process, that copy is used, so both are one client of the launcher's server:
+ * PMIx_Init() counts its calls.
  *
- * Versions 3 to 5 have one interface (libpmix.so.2) as far as it is used here: byte objects
- * and numbers in pmix_value_t, and the calls below.
+ * Versions 3 to 5 have the same interface (libpmix.so.2) for everything that is used here: byte
+ * objects and numbers in pmix_value_t, and the calls below.
  */
 #ifndef BOOT_PMIX_LIBRARY_H
 #define BOOT_PMIX_LIBRARY_H
@@ -28,16 +28,16 @@ struct pmix_library {
     const char *(*error_string)(pmix_status_t status);
 };
 
-/* Fills *library; it stays loaded until the process ends.  0; -ENOSYS it is not there, or
- * lacks something, which is logged. */
+/* Fills *library; it stays loaded until the process ends.  0; -ENOSYS it is missing, or lacks a
+ * function, which is logged. */
 int pmix_library_load(struct pmix_library *library);
 
-/* From now on modules of an MPI library that call libpmix stay loaded, too.
+/* From now on modules of an MPI library that call libpmix also stay loaded.
  *
  * Open MPI waits in MPI_Finalize() until libpmix has called it back for the last time, calls
  * PMIx_Finalize(), which ends the thread of libpmix, and unloads its module.  With a session of
- * ours the thread does not end: it may still be on its way out of the module, and then finds no
- * code there. */
+ * ours the thread does not end: it may still be returning from the module, whose code would be
+ * gone. */
 void pmix_library_keep_users(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmix_none.c - what pmix.c is where the headers of PMIx were missing at the build.
+ * pmix_none.c - replaces pmix.c in a build without the headers of PMIx.
  */
 #include <errno.h>
 

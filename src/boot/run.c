@@ -2,10 +2,10 @@
 /*
  * run.c - a rank that `mbx run` started.
  *
- * Everything goes over the board (kvs_shm.h has the layout and the rounds).  The state
- * of a rank is how many fences it has passed; it is kept on the board (joined), so a
- * process may close and open again, and a second program of the same rank goes on
- * where the first one stopped.
+ * All communication uses the board (kvs_shm.h has the layout and the rounds).  The state of a
+ * rank is the number of fences that it has passed; it is stored on the board (joined), so a
+ * process may close and open again, and a second program of the same rank continues where the
+ * first one stopped.
  */
 #include "boot/methods.h"
 
@@ -81,7 +81,7 @@ static void fence_enter(struct run *run, uint64_t n)
     sys_futex_wake(&shared->bell, INT_MAX);
 }
 
-/* Has a rank ended that will never enter fence n? */
+/* Has a rank ended that has not entered fence n? */
 static bool fence_has_failed(struct run *run, uint64_t n)
 {
     for (uint32_t rank = 0; rank < run->boot.size; rank++) {
@@ -95,7 +95,7 @@ static bool fence_has_failed(struct run *run, uint64_t n)
     return false;
 }
 
-/* Everybody has entered fence n: is the board in order? */
+/* All ranks have entered fence n: checks the board. */
 static int fence_leave(struct run *run, uint64_t n, uint64_t arrivals)
 {
     if (arrivals >= (n + 1) * run->boot.size)
@@ -127,7 +127,7 @@ static int run_fence(struct boot *b)
 
     fence_enter(run, n);
     for (;;) {
-        /* pairs with the releases that ring it: what we look at next is not older */
+        /* pairs with the releases that ring it: later reads are not older */
         uint32_t bell = atomic_load_explicit(&shared->bell, memory_order_acquire);
         uint64_t arrivals = atomic_load_explicit(&shared->arrivals, memory_order_acquire);
 
@@ -156,7 +156,7 @@ static const struct boot_ops run_ops = {
     .close = run_close,
 };
 
-/* One decimal number up to end, or -1. */
+/* Reads one decimal number up to end, or -1. */
 static long parse_number(const char *text, const char *end)
 {
     long number = 0;
@@ -171,7 +171,7 @@ static long parse_number(const char *text, const char *end)
     return number;
 }
 
-/* "FD:RANK" */
+/* Reads "FD:RANK". */
 static int parse_environment(const char *text, int *fd, uint32_t *rank)
 {
     const char *colon = strchr(text, ':');

@@ -2,8 +2,8 @@
 /*
  * single.c - a process without a launcher is a job of one rank.
  *
- * It keeps two values, as a board does: the one of this round, and the one of the
- * round before, which can be read.
+ * It stores two values, like a board: one for this round, and the value of the last round,
+ * which can be read.
  */
 #include <errno.h>
 #include <string.h>

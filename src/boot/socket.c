@@ -5,15 +5,15 @@
  *
  *   rank 0 (host a)                rank 1 (host b)
  *   frame 0: host, key   <───────> frame 0: host, key      open; the key of rank 0 is the job's
- *   frame n: value       <───────> frame n: value          fence n, with what was put in round n
+ *   frame n: value       <───────> frame n: value          fence n, with the value put in round n
  *
- * A fence sends one frame and waits for one, so a rank that has the frame knows that the other
- * one is at the same fence.  What travels is not encrypted.
+ * A fence sends one frame and waits for one, so a rank that has received the frame knows that
+ * the other one is at the same fence.  Frames are not encrypted.
  *
  * Invariants
  *   I1  round counts the fences that both have passed, after frame 0
- *   I2  sent and received are not 0 only between a fence that was interrupted and its repetition
- *   I3  a job that is broken stays so: the bytes in the socket no longer begin with a frame
+ *   I2  sent and received are 0 except between an interrupted fence and its repetition
+ *   I3  a broken job stays broken: the bytes in the socket no longer begin with a frame
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,13 +35,13 @@ struct pair {
     int fd;
     uint64_t timeout_ns;
     uint64_t round;
-    struct frame out, in;   /* of the fence to come, or under way */
-    size_t sent, received;  /* bytes of them */
+    struct frame out, in;   /* of the current or next fence */
+    size_t sent, received;  /* bytes of these frames */
     struct frame values[2]; /* of the last fence, by rank */
-    int broken;             /* why no fence can succeed any more, or 0 */
+    int broken;             /* the reason why no fence can succeed any more, or 0 */
 };
 
-/* What boot_is_spread() asks for. */
+/* The result of boot_is_spread(). */
 static struct {
     bool is_known, is_spread;
 } hosts;
@@ -119,8 +119,8 @@ static int await(const struct pair *p, short events, uint64_t start)
     return ready < 0 ? -errno : 0;
 }
 
-/* Sends or receives up to size bytes at once.  How many; a negative errno; -EAGAIN it would
- * wait. */
+/* Sends or receives up to size bytes without waiting.  Returns the number of bytes; a negative
+ * errno; -EAGAIN it would wait. */
 static ssize_t transfer(const struct pair *p, bool is_send, void *bytes, size_t size)
 {
     struct iovec piece = {.iov_base = bytes, .iov_len = size};
@@ -131,7 +131,7 @@ static ssize_t transfer(const struct pair *p, bool is_send, void *bytes, size_t 
     return n < 0 ? -errno : n == 0 ? -ECONNRESET : n;
 }
 
-/* One direction of a frame; *done is where it goes on. */
+/* Transfers a frame in one direction; *done: the bytes transferred so far. */
 static int socket_move(const struct pair *p, bool is_send, void *frame, size_t *done,
                        uint64_t start)
 {
@@ -223,7 +223,7 @@ static const struct boot_ops socket_ops = {
     .close = socket_close,
 };
 
-/* Frame 0 both ways. */
+/* Exchanges frame 0. */
 static int socket_meet(struct pair *p)
 {
     struct boot *b = &p->boot;
@@ -245,11 +245,11 @@ static int socket_meet(struct pair *p)
     memcpy(b->key, b->rank == 0 ? own.key : other.key, sizeof b->key);
     hosts.is_spread = own.host != other.host;
     hosts.is_known = true;
-    memset(p->values, 0, sizeof p->values); /* nothing was put yet */
+    memset(p->values, 0, sizeof p->values); /* there are no values yet */
     return 0;
 }
 
-/* BOOT_SOCKET "FD:RANK" */
+/* Reads BOOT_SOCKET "FD:RANK". */
 static int parse_environment(const char *text, int *fd, uint32_t *rank)
 {
     const char *number = text + strlen(BOOT_SOCKET);

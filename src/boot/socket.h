@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * socket.h - what two ranks with a socket between them send each other.
+ * socket.h - the frames that two ranks exchange over a socket.
  *
- * One frame for each fence, of one size, whatever it holds.  Numbers are little-endian, as on
- * all machines that Matchbox runs on.
+ * There is one frame for each fence, always of the same size.  Numbers are little-endian, as on
+ * all machines that Matchbox supports.
  */
 #ifndef BOOT_SOCKET_H
 #define BOOT_SOCKET_H
@@ -17,7 +17,7 @@
 
 struct frame {
     uint64_t magic;
-    uint64_t round;   /* the fences that its sender has passed */
+    uint64_t round;   /* the number of fences that its sender has passed */
     uint32_t version; /* of this layout */
     uint32_t size;    /* of the value, or FRAME_NO_VALUE */
     uint8_t value[BOOT_VALUE_MAX];

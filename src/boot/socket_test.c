@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * socket_test.c - two ranks on a pair of sockets, and a rank whose other side sends what no
- * correct one sends.
+ * socket_test.c - two ranks on a pair of sockets, and a rank whose peer sends invalid frames.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -99,7 +98,8 @@ static int all_rounds(struct boot *b)
     return 0;
 }
 
-/* What the other rank, a process, does with its side; its result is the exit code. */
+/* The program of the other rank, a process, with its side of the socket; its result is the exit
+ * code. */
 typedef int other_fn(int fd, const void *arg);
 
 static pid_t start_other(const int fds[2], other_fn *fn, const void *arg)
@@ -154,11 +154,11 @@ static void values_arrive_in_every_round(void **state)
 
 /* ---- others that are not correct ---- */
 
-/* Sends frame 0 as it came, changed; and the next one unchanged. */
+/* Sends frame 0 back with a change, and the next one unchanged. */
 struct change {
-    size_t offset; /* of a byte of the frame */
+    size_t offset; /* of the changed byte in the frame */
     uint8_t flip;
-    int frames; /* that are sent */
+    int frames; /* the number of frames that are sent */
     int err;    /* of the rank; 0: it opens */
     const char *says;
 };
@@ -186,7 +186,7 @@ static int other_changed(int fd, const void *arg)
 static void what_no_rank_says_is_refused(void **state)
 {
     static const struct change changes[] = {
-        {offsetof(struct frame, value), 0, 1, 0, ""}, /* the rank's own words */
+        {offsetof(struct frame, value), 0, 1, 0, ""}, /* the rank's own frame */
         {offsetof(struct frame, magic), 1, 1, -EPROTO, "damaged"},
         {offsetof(struct frame, round), 1, 1, -EPROTO, "damaged"},
         {offsetof(struct frame, version), 2, 1, -EPROTO, "same Matchbox"},
@@ -209,7 +209,7 @@ static void what_no_rank_says_is_refused(void **state)
         assert_int_equal(err, changes[i].err);
         assert_non_null(strstr(log_text, changes[i].says));
         end_other(pid, 0);
-        if (err == 0) { /* the other one has ended */
+        if (err == 0) { /* the other rank has ended */
             assert_int_equal(b->ops->put(b, &fds, BOOT_VALUE_MAX + 1), -EMSGSIZE);
             assert_int_equal(b->ops->fence(b), -ECONNRESET);
             assert_int_equal(b->ops->fence(b), -ECONNRESET);

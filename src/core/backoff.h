@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * backoff.h - tries that cost something and may be of no use.
+ * backoff.h - leaves out attempts that cost something and often fail.
  *
- * After a try that was of no use the next `pause` are left out; pause doubles with each such try, up
- * to what the caller says, and is 0 again after one that was of use.
+ * After a useless attempt the next `pause` attempts are left out.  pause doubles with each
+ * useless attempt, up to a limit from the caller, and becomes 0 after a useful one.
  */
 #ifndef CORE_BACKOFF_H
 #define CORE_BACKOFF_H
@@ -12,23 +12,23 @@
 #include <stdint.h>
 
 struct backoff {
-    uint8_t skip;  /* so many tries more are left out */
-    uint8_t pause; /* as many were when the last one was of no use */
+    uint8_t skip;  /* attempts that are still to be left out */
+    uint8_t pause; /* attempts left out after the last useless one */
 };
 
-/* Is the next try to be left out? */
+/* Will the next attempt be left out? */
 static inline bool backoff_is_on(const struct backoff *backoff)
 {
     return backoff->skip != 0;
 }
 
-/* A try was left out, if the next one was to be. */
+/* Counts the next attempt as left out, if it was to be. */
 static inline void backoff_pass(struct backoff *backoff)
 {
     backoff->skip -= backoff->skip != 0;
 }
 
-/* Is this try made?  If not, it counts as left out. */
+/* Is this attempt made?  If not, it counts as left out. */
 static inline bool backoff_try(struct backoff *backoff)
 {
     bool is_made = !backoff_is_on(backoff);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * completion.c - what is complete is read, released or tested.
+ * completion.c - reads, releases and tests completed requests.
  *
  *   done[kind] ──> mbx_poll, mbx_peek and mbx_release, mbx_test, mbx_wait (wait.c) ──> given back
  *
- * A completed request is its own entry (request.c), so what is read is copied out of it, or
- * looked at where it is until it is released.
+ * A completed request is its own entry (request.c), so the user gets a copy of the entry, or
+ * looks at it in place until it is released.
  */
 #include "core/core.h"
 #include "core/module.h"
 
-/* Field by field: most were written a moment ago, and a wider load than the store before
- * it would have to wait until that store is in the cache. */
+/* Copies field by field: most fields were just written, and a load that is wider than the store
+ * before it would wait until that store is in the cache. */
 static void completion_copy(const struct mbx_completion *from, struct mbx_completion *to)
 {
     to->request = from->request;
@@ -43,8 +43,8 @@ static OUT_OF_LINE int consume_event(struct mbx_ep *ep, struct request *req,
     return 0;
 }
 
-/* request_consume(), for who wants it inline.  For an event it ends in a jump: a call in the
- * midst would cost every other entry a frame. */
+/* The inlined request_consume().  An event ends in a tail call: a call in the middle would cost
+ * every other entry a stack frame. */
 static ALWAYS_INLINE int consume(struct mbx_ep *ep, struct request *req,
                                  struct mbx_completion *completion)
 {
@@ -99,7 +99,7 @@ static inline struct request *request_first(struct mbx_ep *ep, enum mbx_queue ki
     return list_is_empty(queue) ? NULL : request_of_queue(queue->next);
 }
 
-/* The oldest of the first of these queues that is not empty, or NULL. */
+/* The oldest request of the first queue that is not empty, or NULL. */
 static inline struct request *request_peek(struct mbx_ep *ep, unsigned queues)
 {
     struct request *req = NULL;

@@ -2,11 +2,11 @@
 /*
  * context.c - one matching engine per context id, found by number.
  *
- * Ids are never removed while the endpoint is open.  The id used last is tried first.
+ * Contexts are never removed while the endpoint is open.  The last one used is tried first.
  *
- * Peers choose the ids of their messages, and programs number them as they like.  So the
- * hash multiplies by a secret number.  Once more by another one: ids that count up remain a
- * row under one multiplication, which with one secret in fifteen falls into few places.
+ * Peers choose the ids of their messages, and programs number them as they like.  So the hash
+ * multiplies by a secret number, and then by a second number: consecutive ids stay an
+ * arithmetic sequence under one multiplication, which one secret in fifteen maps to few slots.
  */
 #include "core/core.h"
 
@@ -40,7 +40,7 @@ struct context *context_next(const struct mbx_ep *ep, size_t *position)
     return hash_pointer(hash_next(&ep->contexts.table, &by_id, position));
 }
 
-/* The messages of a context that is new come in, in their order. */
+/* Moves the messages of a new context into it, in their order. */
 static void context_call_in(struct mbx_ep *ep, struct context *context)
 {
     struct mbx_match *unknown = &ep->contexts.unknown->match;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context_test.c - are context ids found, and do none of them crowd?
+ * context_test.c - context ids are found, and do not cluster in the hash table.
  *
- * A table whose ids crowd is right and slow; so what is measured is the longest run of slots
- * in use, which is as far as a search can have to go.
+ * A table with clusters is correct and slow.  So the test measures the longest run of used
+ * slots, which bounds the length of a search.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #define RUN_MOST 75 /* of 2048 slots; random ids: under 60 */
 #define SEEDS    200
 
-/* As far as context.c knows an endpoint. */
+/* Makes an endpoint with only the parts that context.c uses. */
 static struct mbx_ep *open_ep(uint64_t seed)
 {
     struct mbx_ep *ep = mem_calloc(1, sizeof *ep);
@@ -73,7 +73,7 @@ static void every_id_is_found_again(void **state)
     close_ep(ep);
 }
 
-/* Such as ids of which the low half is zero. */
+/* For example ids whose low half is zero. */
 static void ids_that_differ_in_few_bits_do_not_crowd(void **state)
 {
     (void)state;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core.h - endpoint, peer, request, message: the header of src/core, and the only one of it that
- * another folder includes.
+ * core.h - endpoint, peer, request, message: the header of src/core, and its only header that
+ * other folders include.
  *
  * Its parts come with it: ep.h (the endpoint, a list of parts), request.h, peer.h, context.h,
  * progress.h, wait.h, liveness.h, failure.h, settings.h, proto.h (a protocol is a table), module.h (a
  * capability is a module), outq.h (what leaves for a peer), pieces.h (data that is not one buffer),
- * lockword.h (which sender wins a receive), event_fd.h (who stands aside for a thread that sleeps),
- * names.h (what a program says of itself),
- * parts.h (what the folders above keep here), stats.h, tuning.h, backoff.h, and valid.h in checks.
+ * lockword.h (which sender wins a receive), event_fd.h (a descriptor for poll()), names.h
+ * (names that a program sets), parts.h (the state of the folders above), stats.h, tuning.h,
+ * backoff.h, and valid.h in checks.
  *
  *   endpoint ── transport                    one transport moves everything
  *      ├── contexts: id -> matching engine   (context.c)
@@ -17,32 +17,32 @@
  *      ├── requests: a pool; a request is its own completion entry (request.c)
  *      ├── messages: a pool; unexpected or extracted messages (message.c)
  *      ├── regions:  what peers may access (region.c)
- *      ├── works:    of modules: what each round moves
- *      ├── busy:     peers to whom something waits to leave
+ *      ├── works:    of modules: run in each round
+ *      ├── busy:     peers with outgoing packets that wait
  *      ├── active:   receives that read their sender's memory, sends that write into their
  *      │             receiver's
  *      ├── done:     completed requests that the user has not yet seen
  *      └── waiters:  threads in a wait (wait.c)
  *
- * Threads: with MBX_THREADS=many, everything in an endpoint that can change is touched
- * only under its lock.  The public functions take it, nobody else; what they call is
- * written as if there were one thread.
+ * Threads: with MBX_THREADS=many, everything in an endpoint that can change is touched only
+ * under its lock.  Only the public functions take it; the functions that they call are written
+ * as if there were one thread.
  *
  * Invariants (ep_is_valid(), valid.h)
  *   I1  a request is on at most one of: a matching engine, active, done; and on at most one
- *       peer's out besides.  Its state says on which
- *   I2  a peer whose out is not empty, or that owes something, is on busy; one that has neither
- *       any more leaves it in the next round
- *   I3  the first packet of a send goes out only with credit (credit.h), when no request
- *       stands before it in its peer's out, and none is deferred: so messages leave in the
- *       order of the calls
- *   I4  a request that the user has consumed while it is still on an out lingers: its
- *       handle is dead, and it is given back when the packet has left
+ *       peer's out.  Its state says on which
+ *   I2  a peer is on busy while its out is not empty or something is owed to it; after that it
+ *       leaves busy in the next round
+ *   I3  the first packet of a send leaves only with credit (credit.h), and only if no request
+ *       is before it in its peer's out and none is deferred: so messages leave in the order of
+ *       the calls
+ *   I4  a request that the user consumes while it is still on an out is in REQUEST_LINGER: its
+ *       handle is dead, and it is freed when the packet has left
  *   I5  while the bytes of a request move, done <= total <= size
  *   I6  DUE_MOVE is set while one of the endpoint's lists is not empty, DUE_READ while there is
- *       a completion to be read
- *   I7  a complete request has given back what it exposed, lent or copied; injected counts the
- *       sends that are not complete and that nobody will ask for
+ *       an unread completion
+ *   I7  a complete request has released its exposed memory, lent buffers and copies; injected
+ *       counts the incomplete sends that have no completion
  */
 #ifndef CORE_CORE_H
 #define CORE_CORE_H

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ep.h - an endpoint: a list of parts.  Each part is declared in the header of the file that owns
- * it, or is storage of a size if that file belongs to a folder above (parts.h), and others only read it.
+ * ep.h - an endpoint: a list of parts.  Each part is declared in the header of the file that
+ * owns it, or is storage of a fixed size if that file belongs to a folder above (parts.h).
+ * Other files only read it.
  *
- * Behind it, under the name of their header, the short functions that look into an endpoint.
+ * The short functions that access an endpoint follow, grouped by the header to which they
+ * belong.
  */
 #ifndef CORE_EP_H
 #define CORE_EP_H
@@ -30,14 +32,15 @@ struct lockwords;
 struct offload;
 struct pieces_pools;
 
-/* p2p/path.c, lib/endpoint.c: constant once the endpoint is open. */
+/* Set by p2p/path.c and lib/endpoint.c; constant once the endpoint is open. */
 struct ep_limits {
     struct mbx_limits reported;
     size_t inline_max, short_max; /* largest payloads of these protocols */
     size_t eager_max;             /* the longest message that is sent eagerly */
-    size_t eager_others;          /* the same, but to a near peer: p2p/path.h */
-    size_t buffers_max;           /* the longest in bounce buffers: p2p/path.h */
-    size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
+    size_t eager_others;          /* as eager_max, for a peer that is neither near nor far:
+                                     p2p/path.h */
+    size_t buffers_max;           /* the longest message in bounce buffers: p2p/path.h */
+    size_t at_once_max;           /* the longest message that leaves eagerly in one packet */
     uint32_t cores;               /* of this machine */
 };
 
@@ -53,17 +56,19 @@ struct mbx_ep {
     struct ep_peers peers;
     struct ep_requests requests;
     struct pool messages;        /* p2p/message.c */
-    struct lockwords *lockwords; /* or NULL: claims decide; lockword.c */
-    struct pieces_pools *pieces; /* or NULL: no data was ever in pieces; pieces.c */
+    struct lockwords *lockwords; /* or NULL: claims decide which sender gets a receive;
+                                    lockword.c */
+    struct pieces_pools *pieces; /* or NULL: no non-contiguous data so far; pieces.c */
     struct ep_liveness liveness;
     struct ep_failures failures;
-    const struct device_hooks *device; /* NULL: no device has a part in matching */
-    struct offload *offload;           /* its state, or NULL; device/host/offload.h */
+    const struct device_hooks *device; /* NULL: no device takes part in matching */
+    struct offload *offload;           /* state of the device's host, or NULL;
+                                          device/host/offload.h */
     struct ep_observed observed;
     struct stats stats;
     struct ep_names names;
     struct ep_forked forked;
-    /* of folders above: PART(), parts.h */
+    /* owned by folders above: PART(), parts.h */
     PART_STORAGE(48, 8) tracing;  /* struct ep_tracing: p2p/tracer.h */
     PART_STORAGE(32, 8) peeks;    /* struct ep_peeks: p2p/p2p.h */
     PART_STORAGE(48, 8) credit;   /* struct credit_pool: p2p/credit.h */
@@ -71,12 +76,13 @@ struct mbx_ep {
     PART_STORAGE(24, 8) advert;   /* struct ep_advert: p2p/p2p.h */
     PART_STORAGE(24, 8) regions;  /* struct hash: rma/rma.h */
     PART_STORAGE(112, 8) inspect; /* struct ep_inspect: lib/inspect.h */
-    uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
+    uint64_t check_paid; /* with MBX_CHECKS: work paid towards the next check of all invariants;
+                            valid.c */
 };
 
 /* ---- the lock ---- */
 
-/* A const endpoint is one that the caller does not change; the lock is not part of that. */
+/* A caller with a const endpoint does not change it, but may take its lock. */
 static inline struct lock *ep_lock_of(const struct mbx_ep *ep)
 {
     return &((struct mbx_ep *)(uintptr_t)ep)->wait.lock;
@@ -94,20 +100,20 @@ static inline void ep_unlock(struct mbx_ep *ep)
         wait_leave(ep);
 }
 
-/* After a check that has changed nothing. */
+/* Gives the lock after a check that has changed nothing. */
 static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
 {
     if (unlikely(ep->wait.has_threads))
         lock_give(ep_lock_of(ep));
 }
 
-/* Does no device have a part in matching? */
+/* Is all matching done in software? */
 static inline bool ep_matches_here(const struct mbx_ep *ep)
 {
     return ep->device == NULL;
 }
 
-/* Are there more processes than cores?  Then a peer that is waited for may need our core. */
+/* Are there more processes than cores?  Then an awaited peer may need our core. */
 static inline bool ep_is_oversubscribed(const struct mbx_ep *ep)
 {
     return ep->settings.oversubscribed == OVERSUBSCRIBED_YES ||
@@ -115,7 +121,7 @@ static inline bool ep_is_oversubscribed(const struct mbx_ep *ep)
             ep->peers.count > ep->limits.cores);
 }
 
-/* There is something to do that comes from no peer: whoever sleeps must get up for it. */
+/* Notes work that did not come from a peer: a sleeping thread must wake up for it. */
 static inline void ep_wake_sleeper(struct mbx_ep *ep)
 {
     ep->wait.wakeup_pending = ep->wait.is_stirred = true;
@@ -129,7 +135,7 @@ static inline bool device_has_seen_all(struct mbx_ep *ep)
     return ep_matches_here(ep) || ep->device->has_seen_all(ep);
 }
 
-/* Sleeps in the transport, and lets the device sleep, too. */
+/* Sleeps in the transport; a device that takes part sleeps as well. */
 static inline int device_sleep(struct mbx_ep *ep, int64_t timeout_ns)
 {
     return ep_matches_here(ep) ? ep->net.transport->ops->wait(ep->net.transport, timeout_ns)
@@ -184,25 +190,25 @@ static inline bool device_is_home(const struct mbx_ep *ep)
 
 /* ---- progress.h, wait.h: for who makes work ---- */
 
-/* What this moves is moved in each round from now on, until its node leaves the list. */
+/* Runs this work in each round from now on, until its node leaves the list. */
 static inline void progress_add(struct mbx_ep *ep, struct work *work)
 {
     list_add_tail(&ep->progress.works, &work->node);
 }
 
-/* The protocol of req has work, from the next round on. */
+/* The protocol of req has work from the next round on. */
 static inline void progress_activate(struct mbx_ep *ep, struct request *req)
 {
     list_add_tail(&ep->progress.active, &req->queue);
 }
 
-/* There is an entry that the user has not read. */
+/* There is an unread entry. */
 static inline void progress_has_entry(struct mbx_ep *ep)
 {
     ep->progress.due |= DUE_READ;
 }
 
-/* The next round looks at what is looked at seldom. */
+/* The next round makes the slow checks. */
 static inline void progress_check_soon(struct mbx_ep *ep)
 {
     ep->progress.rounds = PROGRESS_SLOW_CHECK;
@@ -214,14 +220,14 @@ static inline void progress_record_next(struct mbx_ep *ep)
     ep->progress.check_at = 0;
 }
 
-/* What is sent, and rounds of progress, are recorded from now on. */
+/* Records sends and rounds of progress from now on. */
 static inline void wait_is_recorded(struct mbx_ep *ep)
 {
     ep->wait.detours = true;
     progress_record_next(ep);
 }
 
-/* An awaited request is complete, or there is something else that those who wait are to see. */
+/* An awaited request is complete, or waiters have to check for another reason. */
 static inline void wait_wake(struct mbx_ep *ep)
 {
     ep->wait.wakeup_pending = true;
@@ -229,13 +235,13 @@ static inline void wait_wake(struct mbx_ep *ep)
 
 /* ---- request.h ---- */
 
-/* So many more messages that nobody will ask for have not left. */
+/* This many more injected messages have not left. */
 static inline void request_count_injected(struct mbx_ep *ep, int count)
 {
     ep->requests.injected += (uint32_t)count;
 }
 
-/* Space for a request; NULL: no memory, or there are MBX_REQUESTS. */
+/* Allocates a request; NULL: no memory, or MBX_REQUESTS are in use. */
 static inline struct request *request_take(struct mbx_ep *ep)
 {
     struct request *req = pool_take(&ep->requests.pool);
@@ -243,7 +249,7 @@ static inline struct request *request_take(struct mbx_ep *ep)
     return likely(req != NULL) ? req : request_missing(ep);
 }
 
-/* Makes what request_take() gave a request of this kind. */
+/* Initializes a request from request_take() for this kind. */
 static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
                                 const struct mbx_options *options)
 {
@@ -257,7 +263,7 @@ static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx
     req->completion.kind = kind;
 }
 
-/* Now and then: do the pools hold memory that nobody needs? */
+/* In each slow check: do the pools hold memory that is not needed? */
 static inline void request_check_slack(struct mbx_ep *ep)
 {
     if (unlikely(pool_is_slack(&ep->requests.pool)) || unlikely(pool_is_slack(&ep->messages)))
@@ -266,7 +272,7 @@ static inline void request_check_slack(struct mbx_ep *ep)
         ep->requests.slack_ns = 0;
 }
 
-/* The user will not ask for req again. */
+/* The user has no further use for req. */
 static inline void request_release(struct mbx_ep *ep, struct request *req)
 {
     if (list_is_linked(&req->out))
@@ -282,7 +288,7 @@ static inline const struct proto *proto_of(const struct mbx_ep *ep, const struct
 
 /* ---- context.h ---- */
 
-/* The same for who only has a message: nobody here has named that id if it is NULL. */
+/* The context of a message; NULL if its id was not used here yet. */
 static inline struct context *context_known(struct mbx_ep *ep, uint32_t id)
 {
     struct context *last = ep->contexts.last;
@@ -299,26 +305,27 @@ static inline struct context *context_get(struct mbx_ep *ep, uint32_t id)
 
 /* ---- peer.h ---- */
 
-/* The peer of this number, which must exist: peer_use() has been called for the number of every
- * packet, of every message, and of every request but a receive that has met no message. */
+/* The peer with this number, which must exist: peer_use() has been called for the number of
+ * every packet, of every message, and of every request except a receive that has not
+ * matched. */
 static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
 {
     return ep->peers.all[number];
 }
 
-/* Has peer_use() been called of this number, of which another process may have told? */
+/* Has peer_use() been called for this number, which may come from another process? */
 static inline bool peer_is_used(const struct mbx_ep *ep, uint32_t number)
 {
     return likely(number < ep->peers.count) && likely(ep->peers.all[number] != NULL);
 }
 
-/* Does this number, which is below peers.count, name nobody? */
+/* Is this number, which is below peers.count, unused? */
 static inline bool peer_is_free(const struct mbx_ep *ep, uint32_t number)
 {
     return ep->peers.addresses[number].kind == 0;
 }
 
-/* Something is to be sent to number, or it is to be looked at.  As peer_make(). */
+/* Prepares to send to this peer or to check it.  Returns as peer_make(). */
 static inline int peer_use(struct mbx_ep *ep, uint32_t number)
 {
     return likely(peer_is_used(ep, number)) ? 0 : peer_make(ep, number);
@@ -326,14 +333,14 @@ static inline int peer_use(struct mbx_ep *ep, uint32_t number)
 
 /* ---- outq.h ---- */
 
-/* req, whose first packet has not left, is about to be pushed. */
+/* req, whose first packet has not left, is about to be queued. */
 static inline void outq_leaving(struct peer *peer, struct request *req)
 {
     req->flags |= REQUEST_LEAVING;
     peer->outq.leaving++;
 }
 
-/* That is owed no longer. */
+/* This is no longer owed. */
 static inline void outq_forgive(struct peer *peer, unsigned what)
 {
     peer->owes &= (uint8_t)~what;
@@ -341,20 +348,21 @@ static inline void outq_forgive(struct peer *peer, unsigned what)
 
 /* ---- liveness.h ---- */
 
-/* From look to look. */
+/* The time from one check to the next. */
 static inline int64_t liveness_ns(const struct mbx_ep *ep)
 {
     return (int64_t)(ep->settings.peer_timeout_ns / LIVENESS_CHECKS);
 }
 
-/* A packet could not be sent to peer, and no other will be.  What the peer had sent is still
- * delivered, and may end what waits for it; the rest ends when the checks have found it gone. */
+/* A packet could not be sent to peer, and no other will be.  Packets that the peer had sent are
+ * still delivered, and may complete requests that wait for it; the other requests end when the
+ * checks have found it gone. */
 static inline void liveness_suspect(struct peer *peer)
 {
     peer->health.is_suspected = true;
 }
 
-/* May somebody wait for a peer? */
+/* May a request or a probe wait for a peer? */
 static inline bool liveness_is_on(const struct mbx_ep *ep)
 {
     return pool_live(&ep->requests.pool) != 0 || ep->liveness.is_probed;
@@ -362,7 +370,7 @@ static inline bool liveness_is_on(const struct mbx_ep *ep)
 
 /* ---- failure.h ---- */
 
-/* Is req to be told now? */
+/* Has req to be notified of a failure now? */
 static inline bool failure_concerns(const struct mbx_ep *ep, const struct request *req)
 {
     return unlikely(ep->failures.is_unnotified) && !(req->flags & REQUEST_NOTIFIED) &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event_fd.c - a descriptor that says when there may be something to do: mbx_fd(), mbx_arm().
+ * event_fd.c - a descriptor that becomes readable when there may be work: mbx_fd(), mbx_arm().
  *
- * What an endpoint sleeps on is no descriptor: shared memory has a futex, a device a flag.  So a
+ * An endpoint does not sleep on a descriptor: shared memory has a futex, a device a flag.  So a
  * thread, the dozer, sleeps as mbx_sleep() does, and writes to an eventfd when it wakes.
  *
  *   user       mbx_arm: a round of progress; nothing?                      epoll says: readable
@@ -11,20 +11,21 @@
  *                ^          │ found something: rings                                      │
  *                └──────────┴────────────── DOZE: again; PARK ────────────────────────────┘
  *
- * Whose endpoint it is   With MBX_THREADS=one the dozer has no lock to take.  It uses the endpoint
- * before it is ASLEEP and after it was WOKEN, and only while the user waits for it, in mbx_arm(),
- * in a call that sleeps itself, or in mbx_close(): ASLEEP it is where other threads may make all
- * calls (transport.h), and WOKEN it stays until the next order.  With MBX_THREADS=many the
- * endpoint's lock does that: the dozer is one more thread that waits, mbx_arm() does not wait
+ * Which thread uses the endpoint With MBX_THREADS=one there is no lock.  The dozer uses the
+ * endpoint only before ASLEEP and after WOKEN, while the user waits for it in mbx_arm(), in a
+ * call that sleeps itself, or in mbx_close().  While it is ASLEEP other threads may make all
+ * calls (transport.h), and it stays WOKEN until the next order.  With MBX_THREADS=many the
+ * endpoint's lock protects it: the dozer is one more waiting thread, mbx_arm() does not wait
  * for it, and it does not stay WOKEN.
  *
- * No wake is lost   Between the round of mbx_arm() and the sleep nothing can be missed, because
- * wait_doze() looks again behind its arming.  A dozer that still sleeps when mbx_arm() is called
- * again needs no other arming if the transport says so (limits.stays_armed); else it is woken and
- * dozes anew.  So it is with a device, and if peers are to be watched that were not before.
+ * No wake is lost   Nothing is missed between the round of mbx_arm() and the sleep, because
+ * wait_doze() checks again after arming.  If the dozer still sleeps when mbx_arm() is called
+ * again, it needs no new arming if the transport stays armed (limits.stays_armed); otherwise it
+ * is woken and dozes again.  The same holds with a device, and if peers have to be watched that
+ * were not watched before.
  *
- * Devices   A dozer that was woken still stands in the transport's sleep until the next order, and
- * so a device could not be given the receiving half.  event_fd_steps_aside() parks that dozer.
+ * Devices   A woken dozer stays in the transport's sleep call until the next order, so a device
+ * could not get the receiving half of the transport.  event_fd_steps_aside() parks that dozer.
  *
  * The descriptor is written when `armed` becomes `rung`, and read when `rung` is taken back, both
  * under the lock: so it is readable while, and only while, it is rung.
@@ -46,14 +47,14 @@ struct event_fd {
     struct mbx_ep *ep;
     int fd;
     pthread_t dozer;
-    pthread_mutex_t lock; /* of all below; inside the endpoint's */
+    pthread_mutex_t lock; /* guards all members below; taken inside the endpoint's lock */
     pthread_cond_t changed;
-    enum order order; /* the user's */
-    enum phase phase; /* the dozer's */
+    enum order order; /* set by the user */
+    enum phase phase; /* set by the dozer */
     bool armed, rung;
-    bool stays; /* what was armed for a sleep is so for the next one, without a new arming */
+    bool stays; /* an armed sleep stays armed for the next one */
     bool wants_watch;
-    bool watches; /* the dozer gets up to look whether peers are there */
+    bool watches; /* the dozer wakes up to check whether peers are alive */
 };
 
 static void set_phase(struct event_fd *e, enum phase phase)
@@ -80,11 +81,11 @@ static void ring(struct event_fd *e)
         return;
     e->armed = false;
     e->rung = true;
-    while (sys_write(e->fd, &one, sizeof one) < 0) /* fails in tests alone */
+    while (sys_write(e->fd, &one, sizeof one) < 0) /* fails only in tests */
         ;
 }
 
-/* Neither armed nor readable.  True: it was readable. */
+/* Makes the descriptor neither armed nor readable.  True: it was readable. */
 static bool quiet(struct event_fd *e)
 {
     bool was_rung = e->rung;
@@ -98,8 +99,8 @@ static bool quiet(struct event_fd *e)
 
 /* ---- the dozer ---- */
 
-/* A transport that sleeps in slices may sleep again without returning, behind an order: to arm
- * anew, which one that stays armed has done by that, or to return. */
+/* A transport that sleeps in slices may sleep again without returning, after an order was
+ * given: to arm again, which this call has done if the transport stays armed, or to return. */
 static void dozer_sleeps(void *arg)
 {
     struct event_fd *e = arg;
@@ -161,7 +162,7 @@ static void *dozer_run(void *arg)
     return NULL;
 }
 
-/* The application's signals are for its own threads. */
+/* Signals of the application are not delivered to the dozer. */
 static int dozer_start(struct event_fd *e)
 {
     sigset_t all, old;
@@ -176,14 +177,14 @@ static int dozer_start(struct event_fd *e)
 
 /* ---- what the user's thread asks of it ---- */
 
-/* The dozer sleeps, or has found something and rung. */
+/* The dozer sleeps or is parked, or has found something and made the descriptor readable. */
 static bool has_settled(const struct event_fd *e)
 {
     return e->order == ORDER_NONE && (e->phase == ASLEEP || e->phase == PARKED || e->rung);
 }
 
-/* 0 armed; 1 the dozer has found something already, which only an endpoint's single thread waits
- * to hear. */
+/* 0 armed; 1 the dozer has found something already (reported only with MBX_THREADS=one, where
+ * this waits for the dozer). */
 static int event_fd_arm(struct event_fd *e, bool wants_watch)
 {
     bool found = false;
@@ -296,14 +297,15 @@ int mbx_fd(struct mbx_ep *ep)
     return err;
 }
 
-/* Is there something to do, or to read, without a sleep? */
+/* Is there work, or an entry to read, without a sleep? */
 static bool has_something(struct mbx_ep *ep)
 {
     if (progress_round(ep) > 0 || wait_has_entries(ep))
         return true;
     if (!ep->wait.is_stirred || ep->wait.has_threads)
         return false;
-    event_fd_recall_now(ep->wait.event_fd); /* there is what nobody does while one sleeps */
+    event_fd_recall_now(ep->wait.event_fd); /* there is work that is not done while the dozer
+                                               sleeps */
     return progress_round(ep) > 0 || wait_has_entries(ep);
 }
 
@@ -316,7 +318,7 @@ int mbx_arm(struct mbx_ep *ep)
     ep_lock(ep);
     found = has_something(ep);
     wants_watch = liveness_is_on(ep);
-    progress_check_soon(ep); /* the first round behind the sleep checks */
+    progress_check_soon(ep); /* the first round after the sleep makes the slow checks */
     ep_unlock(ep);
     return found ? 1 : event_fd_arm(ep->wait.event_fd, wants_watch);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event_fd.h - a descriptor that says when there may be something to do.  Part of core.h.
+ * event_fd.h - a descriptor that becomes readable when there may be work.  Part of core.h.
  */
 #ifndef CORE_EVENT_FD_H
 #define CORE_EVENT_FD_H
@@ -9,13 +9,13 @@
 
 struct event_fd;
 
-/* The endpoint is the caller's alone from here on, until the next mbx_arm(): for calls that sleep
- * in the transport themselves.  With MBX_THREADS=many the lock says whose it is, and this does
- * nothing. */
+/* From here on only the caller uses the endpoint, until the next mbx_arm(): for calls that
+ * sleep in the transport themselves.  Does nothing with MBX_THREADS=many, where the lock
+ * protects the endpoint. */
 void event_fd_recall_now(struct event_fd *e);
 
-/* Called by the endpoint's only thread.  True: the dozer, if it had been woken, has left the sleep
- * of the transport; the descriptor is as it was.  False: the dozer sleeps. */
+/* Called by the endpoint's only thread.  True: the dozer, if it had been woken, has left the
+ * sleep of the transport; the descriptor is unchanged.  False: the dozer sleeps. */
 bool event_fd_steps_aside(struct event_fd *e);
 
 static inline void event_fd_recall(struct mbx_ep *ep)
@@ -24,7 +24,7 @@ static inline void event_fd_recall(struct mbx_ep *ep)
         event_fd_recall_now(ep->wait.event_fd);
 }
 
-/* Ends the thread and closes the descriptor, if there is one; nobody else is in ep. */
+/* Ends the thread and closes the descriptor, if there is one; no other thread uses ep. */
 void event_fd_close(struct mbx_ep *ep);
 
 #endif

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure.c - peers that have died, and receives that any of them might have met.
+ * failure.c - peers that have died, and receives from any source, which might have matched a
+ * message of theirs.
  *
  *   liveness.c finds peer 3 dead ──> failure_add ──> failed: 7 - 5 - 3     in the order found
  *                                     │          known:  7             (mbx_failed_ack)
  *                                     v
  *               every open receive from any source is unnotified again
  *                                     │
- *                   mbx_wait, mbx_test, or mbx_poll(MBX_FAILURES): told
+ *                   mbx_wait, mbx_test, or mbx_poll(MBX_FAILURES): notified
  *
- * Being notified changes nothing but a flag of the receive, so it can still be matched or
- * cancelled, and a report that nobody reads costs no memory: there is no entry, only receives
- * that have not been notified, which are looked for when somebody asks.
+ * A notification only changes a flag of the receive, so the receive can still be matched or
+ * cancelled.  An unread report costs no memory: there is no entry, only receives that have not
+ * been notified, which are searched for when the user polls.
  *
  * Invariants
  *   I1  a peer is on the list if and only if it is_dead, and it never leaves
- *   I2  an open receive from any source is notified, or is_unnotified is set, or nobody has
+ *   I2  an open receive from any source is notified, or is_unnotified is set, or no peer has
  *       died since the last acknowledgement
  */
 #include "core/core.h"
@@ -29,7 +30,8 @@ void failure_add(struct mbx_ep *ep, struct peer *peer)
         peer_get(ep, ep->failures.last)->health.next_failed = peer->number;
     ep->failures.last = peer->number;
     ep->failures.count++;
-    module_watch(ep, 0); /* so that recv.c asks for those that are posted from now on */
+    module_watch(ep, 0); /* so that recv.c calls failure_unnotified() for receives that are
+                            posted from now on */
 }
 
 void failure_unnotified(struct mbx_ep *ep, struct request *req)
@@ -50,8 +52,8 @@ int failure_notify(struct request *req)
 
 struct unnotified {
     const struct mbx_ep *ep;
-    struct mbx_completion *entries; /* or NULL: they are only counted */
-    int capacity, count;            /* count: also of those for which there is no space */
+    struct mbx_completion *entries; /* or NULL: only count */
+    int capacity, count;            /* count includes receives for which there is no space */
 };
 
 void failure_entry(const struct mbx_ep *ep, struct request *req, struct mbx_completion *entry)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure.h - peers that have died, and receives that any of them might have met; failure.c.
+ * failure.h - peers that have died, and receives from any source; failure.c.
  */
 #ifndef CORE_FAILURE_H
 #define CORE_FAILURE_H
@@ -14,23 +14,23 @@ struct mbx_ep;
 struct peer;
 struct request;
 
-/* failure.c */
+/* Written by failure.c. */
 struct ep_failures {
-    uint32_t first, last; /* peers that have died, by health.next_failed */
+    uint32_t first, last; /* list of peers that have died, linked by health.next_failed */
     uint32_t count, known;
-    bool is_unnotified; /* there may be a receive that has not been notified */
+    bool is_unnotified; /* a receive may not have been notified yet */
 };
 
 /* peer has died: from now on receives from any source are notified. */
 void failure_add(struct mbx_ep *ep, struct peer *peer);
-/* req, open, from any source: it has been posted when deaths are not acknowledged, or there is
- * a new one. */
+/* req, open, from any source, has to be notified: it was posted while deaths are not
+ * acknowledged, or a peer has died since. */
 void failure_unnotified(struct mbx_ep *ep, struct request *req);
-/* Tells of req, which failure_concerns(), as an entry of MBX_FAILURES. */
+/* Makes the MBX_FAILURES entry of req, for which failure_concerns() is true. */
 void failure_entry(const struct mbx_ep *ep, struct request *req, struct mbx_completion *entry);
-/* Entries of MBX_FAILURES. */
+/* Reads entries of MBX_FAILURES. */
 int failure_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count);
-/* Is there one? */
+/* Is there an entry of MBX_FAILURES? */
 bool failure_any(struct mbx_ep *ep);
 
 /* Marks req as notified of the failures so far.  Returns -EHOSTDOWN, for the caller to return. */

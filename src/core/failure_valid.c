@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure_valid.c - who is gone, and who is notified of it: failure.c I1, I2, liveness.c I1.
+ * failure_valid.c - peers that are gone, and the receives notified of it: failure.c I1, I2,
+ * liveness.c I1.
  */
 #include "core/valid.h"
 
@@ -13,7 +14,7 @@ static bool health_is_valid(const struct peer *peer)
            HOLDS("liveness.c I1", !peer->health.is_lost || peer->health.is_gone);
 }
 
-/* Does the list have the dead, each once? */
+/* Does the list contain each dead peer exactly once? */
 static bool list_is_valid(const struct mbx_ep *ep, uint32_t dead)
 {
     uint32_t number = ep->failures.first;

@@ -17,7 +17,7 @@ static struct {
     pid_t process;
 } open_ones = {.lock = PTHREAD_MUTEX_INITIALIZER, .all = {&open_ones.all, &open_ones.all}};
 
-/* A call of the child wants an endpoint. */
+/* A call in the child has tried to lock an endpoint. */
 static void forked_refuse(void)
 {
     const char *rank = launcher_rank();

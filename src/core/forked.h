@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forked.h - a child that fork() has made, and the endpoints of its parent.
+ * forked.h - protects the endpoints of a process from its children after fork().
  *
- * Child and parent would write to the same rings, each as if it were alone, and a job hangs or receives
- * something else.  So in the child the lock of each endpoint is refused (lock.h): the first call that wants
- * it logs an error, and ends the child.  The parent notices nothing.  A call costs nothing for that: what guards an endpoint of many
- * threads is there in any case.
+ * Child and parent would both write to the same rings, and the job would hang or receive wrong
+ * data.  So in the child the lock of each endpoint is refused (lock.h): the first call that
+ * takes it logs an error and ends the child.  The parent is not affected.  This adds no cost to
+ * a call: it uses the lock that endpoints with many threads have in any case.
  *
- * A child that executes a program, or ends, has made no such call; neither has one that closes the endpoint, which does
- * nothing.  It may open endpoints of its own.
+ * A child may execute a program, or end.  It may also close the endpoint, which does nothing,
+ * and open endpoints of its own.
  */
 #ifndef CORE_FORKED_H
 #define CORE_FORKED_H
@@ -19,16 +19,16 @@
 
 struct mbx_ep;
 
-/* Among those of this process. */
+/* Links the endpoints of this process. */
 struct ep_forked {
     struct list node;
 };
 
-/* From when an endpoint is open until it is closed. */
+/* Called when an endpoint has been opened, and when it is closed. */
 void forked_add(struct mbx_ep *ep);
 void forked_remove(struct mbx_ep *ep);
 
-/* Was it opened by the process of which this one is a child? */
+/* Was ep opened by the parent of this process? */
 bool forked_is_parents(const struct mbx_ep *ep);
 
 #endif

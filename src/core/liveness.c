@@ -1,50 +1,53 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * liveness.c - peers that go away while somebody waits for them.
+ * liveness.c - finds peers that go away while requests wait for them.
  *
- * A peer that dies says nothing, and who only waits sends nothing that could fail.  So while
- * there are requests, progress looks, LIVENESS_CHECKS times in MBX_PEER_TIMEOUT, from the first wait
- * on, at those peers that one of them waits for; for a receive from any source these are all.  If
- * they are more than LIVENESS_FEW, each check takes a share, where each peer costs system calls:
+ * A peer that dies sends nothing, and a rank that only waits makes no send that could fail.  So
+ * while there are requests, progress checks the peers that they wait for, LIVENESS_CHECKS times
+ * in MBX_PEER_TIMEOUT, beginning with the first wait; a receive from any source waits for all
+ * peers.  Where a check of a peer costs system calls, and more than LIVENESS_FEW peers are
+ * awaited, each check takes only a share of the peers:
  *
  *   of 256 peers     0 .. 42  43 .. 85  86 .. 128  129 .. 171  172 .. 214  215 .. 255
- *   have their turn  look 1   look 2    look 3     look 4      look 5      look 6      and again
+ *   have their turn  check 1  check 2   check 3    check 4     check 5     check 6     and again
  *
- * Of those that have their turn it takes who is waited for, and besides who is suspected or probed, or was
- * seen gone once.  A check that is late takes the turns of those that were left out.
+ * A check takes the awaited peers that have their turn, and in addition the peers that are
+ * suspected or probed, or that were found gone once.  A late check also takes the turns of the
+ * checks that were missed.
  *
- * Over a network it costs nothing to look at a peer, and takes several checks: one asks who is silent, and a
- * later one sees that there is no answer.  So all that are waited for by name are taken.  But nobody can be
- * looked at without a connection: there a receive from any source waits for the peers that have one,
- * and LIVENESS_MET others, which get one for that.  If a peer is gone that is waited for,
+ * Over a network the check of a peer costs nothing, but takes several rounds: one check asks a
+ * silent peer, and a later one finds that there is no answer.  So all peers that are awaited by
+ * name are taken.  But a peer without a connection cannot be checked: there a receive from any
+ * source waits for the peers that have one, and for LIVENESS_MET others, which get one for that
+ * purpose.  If an awaited peer is gone,
  *
- *   its sends           end with -ENOTCONN, whatever they wait for
- *   receives that have met a message of it and wait for its data
- *                       end with -ENOTCONN; completion.status says of whom
- *   a receive whose word it has taken (lockword.h) without telling
- *                       ends in the same way: nobody else can have it any more
- *   reads, writes and atomics of its memory end with -ENOTCONN; those that it had begun
- *                       of ours are dropped
+ *   sends to it         end with -ENOTCONN, whatever they wait for
+ *   receives that have matched a message of it and wait for its data
+ *                       end with -ENOTCONN; completion.status has the peer
+ *   a receive whose lock word it has taken (lockword.h) without notice
+ *                       ends in the same way: no other sender can win it any more
+ *   reads, writes and atomics of its memory end with -ENOTCONN; its own accesses to
+ *                       our memory are dropped
  *   receives from it alone
- *                       do so if it has died, at the second check: what it had sent before is
+ *                       do so if it has died, at the second check: its earlier messages are
  *                       delivered first, if need be by a device elsewhere (offload.h).  After
- *                       an orderly close they wait, and can be cancelled.  If it was never met
- *                       and is no more, they end, too: nobody knows which it was, and nothing
- *                       can come
+ *                       an orderly close they wait, and can be cancelled.  If there never was a
+ *                       connection and the peer no longer exists, they end as well: it is not
+ *                       known how it ended, and nothing can arrive
  *   receives from any source
- *                       are told if it has died (failure.c), and wait on
- *   probes              find what it had sent, and then end as such receives would
- *   what it was given beyond its first window
- *                       is others' again (credit.c)
+ *                       are notified if it has died (failure.c), and continue to wait
+ *   probes              find its earlier messages, and then end as such receives would
+ *   its extra credit beyond the first window
+ *                       is available to other peers again (credit.c)
  *
- * and what others send and receive goes on.  Data of a dead peer cannot come later: we read it,
- * or it comes in packets, which are delivered in order before that second check, or it is
- * written by a process that is no more, or whose endpoint is closed.
+ * and the traffic with other peers goes on.  Data of a dead peer cannot arrive later: we read
+ * it ourselves, or it comes in packets, which are delivered in order before that second check,
+ * or it is written by a process that no longer exists, or whose endpoint is closed.
  *
- * A packet that cannot be sent to a peer any more ends the request that it is a part of, and
- * nothing else: what is owed to the peer is forgotten (outq_pay()), and a claim waits as if it
- * had left.  What the peer had sent before may still be unread, and decides about the rest.  So
- * the next check takes the peer (liveness_suspect()), and it is gone when the checks say so.
+ * A packet that can no longer be sent to a peer ends only the request that it is part of: the
+ * controls owed to the peer are forgotten (outq_pay()), and a claim waits as if it had left.
+ * Earlier packets of the peer may still be unread, and decide about the other requests.  So the
+ * next check takes the peer (liveness_suspect()), and only the checks decide that it is gone.
  *
  * Invariant
  *   I1  a peer that is dead or lost is gone, and one that is gone was doubted
@@ -53,25 +56,27 @@
 #include "core/core.h"
 #include "core/module.h"
 
-/* So many peers that are waited for by name are looked at in each check, and so many have their turn
- * at least. */
+/* If at most this many peers are awaited by name, each check takes all of them; at least this
+ * many have their turn in each check. */
 #define LIVENESS_FEW 16
 
-/* So many that are looked at without costs are looked at for receives from any source, at least. */
+/* For receives from any source, each check takes at least this many of the peers whose check
+ * costs nothing. */
 #define LIVENESS_PART 64
 
-/* A check goes over all requests; if they are more than so many, as many times as rarely, so that it takes the same
- * part of the time.  Two looks are within MBX_PEER_TIMEOUT up to ten times as many. */
+/* A check walks all requests.  With more than this many, checks become rarer in proportion, so
+ * that they take the same share of the time.  There are two checks within MBX_PEER_TIMEOUT for
+ * up to ten times as many requests. */
 #define LIVENESS_REQUESTS 131072u
 
-/* Looks in which all peers have their turn. */
+/* The number of checks in which each peer has its turn once. */
 #define LIVENESS_CYCLE (LIVENESS_CHECKS / 3)
 
-/* Peers that get a link for that alone, in the life of an endpoint, where only a link can tell
- * whether somebody is there. */
+/* For a transport that needs a link to check a peer: the peers that get a link only for that,
+ * in the life of an endpoint. */
 #define LIVENESS_MET 16
 
-/* Whom does req wait for?  MBX_ANY_SOURCE: nobody, or anybody. */
+/* The peer that req waits for.  MBX_ANY_SOURCE: none, or any. */
 static uint32_t liveness_whom(const struct mbx_ep *ep, const struct request *req)
 {
     if (recv_is_open(req))
@@ -82,18 +87,19 @@ static uint32_t liveness_whom(const struct mbx_ep *ep, const struct request *req
                                                                             : MBX_ANY_SOURCE;
 }
 
-/* One look. */
+/* One check. */
 struct liveness {
     struct mbx_ep *ep;
-    uint32_t first, turns; /* peers whose turn it is: from which on, and how many */
-    uint32_t named;        /* peers that are waited for by name */
+    uint32_t first, turns; /* the peers that have their turn: the first, and their number */
+    uint32_t named;        /* peers that are awaited by name */
     bool is_for_any;       /* a receive from any source waits */
-    bool is_death;         /* a peer has died, which was not known */
-    bool is_all_seen;      /* what the gone had sent, by a device elsewhere */
+    bool is_death;         /* a peer was found dead for the first time */
+    bool is_all_seen;      /* all messages of the peers that are gone were seen, if need be by a
+                              device elsewhere */
 };
 
-/* The look that is due, or so many, of which this is the only one.  Each endpoint begins elsewhere: whom it
- * meets first, others do not. */
+/* Begins a check that replaces the `due` checks since the last one.  Endpoints begin at
+ * different peers, so that they do not all connect to the same ones. */
 static struct liveness liveness_begin(struct mbx_ep *ep, uint64_t due)
 {
     uint32_t count = ep->peers.count;
@@ -117,7 +123,7 @@ static bool liveness_has_turn(const struct liveness *liveness, uint32_t number)
     return (number + count - liveness->first) % count < liveness->turns;
 }
 
-/* False: whom is nobody, or there is no memory, which the next check finds. */
+/* False: whom is no peer, or there is no memory; then the next check tries again. */
 static bool liveness_await(struct liveness *liveness, uint32_t whom)
 {
     struct mbx_ep *ep = liveness->ep;
@@ -153,7 +159,7 @@ static void liveness_mark_probe(struct liveness *liveness)
         liveness->is_for_any = true;
     else if (liveness_await(liveness, ep->liveness.probed))
         peer_get(ep, ep->liveness.probed)->health.is_suspected =
-            true; /* the next probe may be another's */
+            true; /* the next probe may name another peer */
 }
 
 int liveness_probed(struct mbx_ep *ep, uint32_t source)
@@ -171,8 +177,8 @@ int liveness_probed(struct mbx_ep *ep, uint32_t source)
 }
 
 /* Peer `number` has no link yet.  True: it is known to be gone, or one of LIVENESS_MET
- * connections may be spent to find out.  In both cases its struct peer is made, which its end
- * needs. */
+ * connections may be used to find out.  In both cases its struct peer is made, so that it can
+ * be found gone. */
 static bool liveness_meet(struct mbx_ep *ep, uint32_t number)
 {
     const struct transport *t = ep->net.transport;
@@ -181,19 +187,19 @@ static bool liveness_meet(struct mbx_ep *ep, uint32_t number)
     if (err == 0 || (err == -ENOTSUP && ep->liveness.met >= LIVENESS_MET))
         return false;
     if (peer_use(ep, number) != 0)
-        return false; /* the next check finds memory */
+        return false; /* the next check tries again */
     ep->liveness.met += err == -ENOTSUP;
     return true;
 }
 
-/* May number be gone, which is one of many that somebody may wait for? */
+/* Marks a peer that may be gone, for a receive from any source. */
 static void liveness_mark_any(struct mbx_ep *ep, uint32_t number)
 {
     if (!peer_is_free(ep, number) && (peer_is_used(ep, number) || liveness_meet(ep, number)))
         peer_get(ep, number)->health.is_awaited |= !peer_get(ep, number)->health.is_gone;
 }
 
-/* Any peer may be the one that is waited for. */
+/* Marks peers for a receive from any source. */
 static void liveness_mark_turns(const struct liveness *liveness)
 {
     struct mbx_ep *ep = liveness->ep;
@@ -209,7 +215,7 @@ static void liveness_mark_turns(const struct liveness *liveness)
     }
 }
 
-/* What a request ends with that needs this peer, which is gone. */
+/* The error of requests that need this peer, which is gone. */
 static int liveness_error_of(const struct peer *peer)
 {
     return peer->link->transport->ops->check(peer->link) == -EPROTONOSUPPORT ? -EPROTONOSUPPORT
@@ -224,7 +230,7 @@ static void liveness_end(void *arg, void *object)
     uint32_t whom = liveness_whom(ep, req);
 
     if (liveness->is_death && recv_is_from_any(req))
-        failure_unnotified(ep, req); /* it may be ended below: then somebody has won it */
+        failure_unnotified(ep, req); /* it may end below, if the dead peer has won it */
     if (!peer_is_used(ep, whom) || !peer_get(ep, whom)->health.is_gone)
         return;
     if ((liveness->is_all_seen || !recv_is_open(req)) && proto_of(ep, req)->peer_gone != NULL)
@@ -232,13 +238,14 @@ static void liveness_end(void *arg, void *object)
                                      liveness_error_of(peer_get(ep, whom)));
 }
 
-/* What requests end with if check() says err. */
+/* The error of requests for a result of check(). */
 static int liveness_error(int err)
 {
     return err == -EHOSTUNREACH || err == -EPROTONOSUPPORT ? err : -ENOTCONN;
 }
 
-/* Is peer gone?  It is told the second time, so that what it had sent is delivered. */
+/* Is peer gone?  True only at the second check that finds it so, so that its earlier packets
+ * are delivered. */
 static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
 {
     bool was_dead = peer->health.is_dead, was_gone = peer->health.is_gone;
@@ -276,7 +283,8 @@ static bool liveness_is_due(const struct liveness *liveness, const struct peer *
                                    liveness_has_turn(liveness, peer->number)));
 }
 
-/* Is one of those gone that this look takes?  Who still waits for the others marks them again. */
+/* Is one of the peers of this check gone?  Requests mark the other peers again before the next
+ * check. */
 static bool liveness_check_due(const struct liveness *liveness)
 {
     struct mbx_ep *ep = liveness->ep;
@@ -302,7 +310,7 @@ void liveness_check(struct mbx_ep *ep)
     struct liveness liveness;
 
     if (ep->liveness.last_ns == 0)
-        ep->liveness.last_ns = now_ns; /* somebody waits for the first time */
+        ep->liveness.last_ns = now_ns; /* a request waits for the first time */
     due = (now_ns - ep->liveness.last_ns) / period_ns;
     if (due == 0)
         return;

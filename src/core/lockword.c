@@ -2,13 +2,13 @@
 /*
  * lockword.c - words that decide which sender wins a receive; lockword.h.
  *
- * Only the endpoint opens its words, and only through the transport's cswap, as the senders:
- * whatever makes that atomic, here it is the same.
+ * Only the endpoint opens its words, and only through the transport's cswap, as the senders do:
+ * so both sides use the same kind of atomic operation.
  *
  * Invariants
- *   I1  a word is free, or named by one receive: by open.word of one that is posted, or by
- *       split_copy.word of one that is SPLIT_COPY
- *   I2  `last` of a word that is named is OPEN, in the generation of the name
+ *   I1  a word is free, or named by one receive: by open.word of a posted one, or by
+ *       split_copy.word of one in SPLIT_COPY
+ *   I2  `last` of a named word is OPEN, in the generation of the name
  */
 #include "core/lockword.h"
 
@@ -66,7 +66,7 @@ void lockword_fini(struct mbx_ep *ep)
     mem_free(ep->lockwords);
 }
 
-/* One exchange of a word of ours; true: it was as expected. */
+/* Compares and swaps one of our words.  True: it had the expected value. */
 static bool exchange(const struct mbx_ep *ep, uint32_t index, uint64_t expected,
                      uint64_t desired, uint64_t *found)
 {
@@ -88,7 +88,8 @@ void lockword_open(struct mbx_ep *ep, uint64_t *name)
     generation = word_generation(lockwords->last[index]) + 1;
     if (!exchange(ep, index, lockwords->last[index], lockword_make(generation, WORD_OPEN, 0),
                   &found)) {
-        lockwords->last[index] = found; /* a peer corrupts the word; another time, then */
+        lockwords->last[index] = found; /* a peer has corrupted the word; it is tried again at
+                                           another time */
         return;
     }
     lockwords->free_count--;
@@ -96,7 +97,7 @@ void lockword_open(struct mbx_ep *ep, uint64_t *name)
     *name = (uint64_t)generation << 32 | (index + 1);
 }
 
-/* The word of this name, which holds `value`, is free. */
+/* Frees the word of this name, which holds `value`. */
 static void lockword_give_back(struct lockwords *lockwords, uint64_t *name, uint64_t value)
 {
     uint32_t index = name_index(*name);
@@ -108,7 +109,7 @@ static void lockword_give_back(struct lockwords *lockwords, uint64_t *name, uint
     *name = 0;
 }
 
-/* Has somebody taken the word of this name by the rules, if it holds this? */
+/* Does this value show that a sender has taken the word of this name by the rules? */
 static bool is_taken(const struct mbx_ep *ep, uint64_t name, uint32_t heir, uint64_t found)
 {
     uint32_t owner = (uint32_t)found & OWNER_MAX;
@@ -129,7 +130,7 @@ bool lockword_close(struct mbx_ep *ep, uint64_t *name, uint32_t heir)
                   &found)) {
         if (is_taken(ep, *name, heir, found))
             return false;
-        closed = found; /* a peer corrupts the word: nobody has won it */
+        closed = found; /* a peer has corrupted the word: no sender has won it */
     }
     lockword_give_back(ep->lockwords, name, closed);
     return true;
@@ -152,7 +153,7 @@ bool lockword_give(struct mbx_ep *ep, uint64_t *name, const struct peer *peer, b
     if (*name == 0)
         return !has_won;
     taken = lockword_make(generation, WORD_TAKEN, peer->number);
-    /* who says that it has not won may only have failed to learn it */
+    /* a sender that reports no win may only have failed to learn of it */
     if (has_won ? !exchange(ep, name_index(*name), taken, taken, &found)
                 : !exchange(ep, name_index(*name), ep->lockwords->last[name_index(*name)],
                             taken, &found) &&
@@ -162,7 +163,7 @@ bool lockword_give(struct mbx_ep *ep, uint64_t *name, const struct peer *peer, b
     return true;
 }
 
-/* Who has taken a word that holds this? */
+/* The sender that has taken a word with this value. */
 static uint32_t owner_in(uint64_t word)
 {
     return word_state_of(word) == WORD_TAKEN ? (uint32_t)word & OWNER_MAX : MBX_ANY_SOURCE;

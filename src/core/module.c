@@ -2,8 +2,8 @@
 /*
  * module.c - the loops over the modules of an endpoint.
  *
- * There are about ten modules, and a hook is in one to three of them, so that a loop costs some
- * thirty instructions: nothing here is on the path of a short message.
+ * There are about ten modules, and one to three of them have a given hook, so that a loop costs
+ * some thirty instructions: the path of a short message uses none of these functions.
  */
 #include "core/module.h"
 
@@ -188,7 +188,7 @@ OUT_OF_LINE int module_send(struct mbx_ep *ep, struct peer *peer, struct request
 {
     module_for_each (ep, m, send)
         return (*m)->send(ep, peer, req);
-    return -ENOTSUP; /* nobody makes peer.advert then */
+    return -ENOTSUP; /* then peer.advert is never set */
 }
 
 OUT_OF_LINE int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req)

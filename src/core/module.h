@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * module.h - what stands on the ground of core, as tables.  Part of core.h.
+ * module.h - the code above core, as tables.  Part of core.h.
  *
  *   mbx_open, with a list of modules
  *       │
@@ -9,18 +9,18 @@
  *       ├── controls   bit -> function      a small packet leaves  (outq.c)
  *       └── hooks      called by the functions below
  *
- * What only a device does is not here: device_hooks.h.
+ * Hooks that only a device has are in device_hooks.h.
  *
- * The ground (requests, peers, progress, waits) and the tagged messages (send, receive, probe,
- * eager, rendezvous, credit) call what is built on them through these tables alone; what is
- * built on them calls down directly.  The path of a short message goes through no table: where
- * it could meet a module it looks at a field of its own (mbx_ep.modules.watched_from,
- * peer.deferrer, peer.advert, credit) and calls a function of this file behind that.
+ * Core (requests, peers, progress, waits) and the tagged messages (send, receive, probe, eager,
+ * rendezvous, credit) call the modules above them only through these tables; modules call down
+ * directly.  The path of a short message uses no table: where a module might have to be called,
+ * it checks a field of its own (mbx_ep.modules.watched_from, peer.deferrer, peer.advert,
+ * credit), and only then calls a function of this file.
  *
  * Invariants
  *   I1  a packet type has at most one handler, a control bit at most one function, a protocol
  *       one module
- *   I2  hooks are called in the order of the list, those of each kind in one loop
+ *   I2  hooks are called in the order of the list, in one loop for each kind
  */
 #ifndef CORE_MODULE_H
 #define CORE_MODULE_H
@@ -43,15 +43,15 @@ struct message;
 struct peer;
 struct request;
 
-/* Why a receive has left its engine. */
+/* The reason why a receive left its engine. */
 enum recv_cause {
-    RECV_MET,     /* a message has come by itself, or was taken or claimed */
-    RECV_WRITTEN, /* its sender, to whom it was advertised, has won it */
-    RECV_DEVICE,  /* the device has matched it, or gives it back */
-    RECV_ENDED    /* it is cancelled, or nobody can send to it any more */
+    RECV_MET,     /* a message has arrived for it, or was taken or claimed */
+    RECV_WRITTEN, /* the sender to which it was advertised has won it */
+    RECV_DEVICE,  /* the device has matched it, or the device gives it back */
+    RECV_ENDED    /* it is cancelled, or can no longer be matched because its peer is gone */
 };
 
-/* 0; -EAGAIN no memory now; -EPROTO the packet does not fit the state of its message. */
+/* 0; -EAGAIN no memory now; -EPROTO the packet is not valid in the state of its message. */
 typedef int packet_fn(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
 
 struct packet_handler {
@@ -59,14 +59,14 @@ struct packet_handler {
     packet_fn *handle;
 };
 
-/* A small packet that a peer is owed (enum peer_owes) until there is space for it. */
+/* A small packet that is owed to a peer (enum peer_owes) until there is space for it. */
 struct control {
     enum peer_owes what; /* 0 ends a table */
     /* As transport_ops.send; -EINPROGRESS something has left, and more is to come. */
     int (*send)(struct mbx_ep *ep, struct peer *peer);
     bool is_closing; /* also sent while the endpoint closes */
-    bool is_behind;  /* may have to wait for the messages on out, and is tried behind them */
-    bool is_first;   /* no packet: done once in each round, before anything is sent */
+    bool is_behind;  /* sent after the messages on out, if it has to wait for them */
+    bool is_first;   /* not a packet: called once in each round, before any packet is sent */
 };
 
 /* Glossary: module - a capability of the endpoint */
@@ -82,21 +82,23 @@ struct module {
     int (*open)(struct mbx_ep *ep);
     /* The endpoint is about to close: nothing new begins. */
     void (*stop)(struct mbx_ep *ep);
-    /* Has the module nothing under way that a close waits for? */
+    /* Has the module no unfinished operations that a close waits for? */
     bool (*is_flushed)(const struct mbx_ep *ep);
-    /* The transport will be closed. */
+    /* The transport is about to be closed. */
     void (*close)(struct mbx_ep *ep);
-    /* The transport is closed: gives the memory back. */
+    /* The transport is closed: frees the memory. */
     void (*fini)(struct mbx_ep *ep);
 
     /* ---- peers ---- */
 
     void (*peer_made)(struct mbx_ep *ep, struct peer *peer,
                       const struct transport_address *address);
-    /* The peer is gone, and so far as the transport knows all that it sent is here: what waits
-     * for it ends with this error.  is_new: that was not known. */
+    /* The peer is gone, and as far as the transport can tell all its packets have arrived:
+     * operations that wait for it end with this error.  is_new: this is the first call for the
+     * peer. */
     void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, int error, bool is_new);
-    /* Does something that the module keeps, besides requests, refer to this peer, which is gone? */
+    /* Does the module have state, other than requests, that refers to this peer, which is
+     * gone? */
     bool (*peer_refers)(struct mbx_ep *ep, const struct peer *peer);
 
     /* ---- progress ---- */
@@ -107,68 +109,71 @@ struct module {
     /* ---- receives; of those with less space than mbx_ep.modules.watched_from nothing is told
      * ---- */
 
-    /* req waits in its engine.  It may be complete afterwards. */
+    /* req has been posted and waits in its engine.  It may be complete after this call. */
     void (*recv_posted)(struct mbx_ep *ep, struct request *req);
-    /* req has left its engine; by: who has it now, if that was a claim, or NULL. */
+    /* req has left its engine; by: the peer whose claim got it, or NULL. */
     void (*recv_left)(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
                       const struct peer *by);
 
     /* ---- messages ---- */
 
-    /* A message of a peer that defers its sends (peer.deferrer) has come by itself. */
+    /* A message of a peer that defers its sends (peer.deferrer) has arrived without a claim. */
     void (*message_came)(struct mbx_ep *ep, struct peer *peer);
-    /* What such a receive would take of the messages that peers have, and not sent.  1,
-     * *status, and if message is not NULL it is taken; 0 nothing that is known; -ENOMEM. */
+    /* The message that such a receive would match among the deferred ones of the peers.  1 and
+     * *status: there is one, and if message is not NULL it is taken; 0 none is known;
+     * -ENOMEM. */
     int (*probe)(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);
-    /* A rendezvous that lacks at least mbx_ep.advert.split_copy_from bytes is in RNDV_READ and is to be
-     * read.  True: the module does it, and gives it back. */
+    /* A rendezvous in RNDV_READ with at least mbx_ep.advert.split_copy_from bytes left is about
+     * to be read.  True: the module reads it, and gives it back. */
     bool (*read)(struct mbx_ep *ep, struct request *req);
-    /* A send to a peer that has advertised receives (peer.advert).  As send_first(). */
+    /* A send to a peer that has advertised receives (peer.advert).  Returns as send_first(). */
     int (*send)(struct mbx_ep *ep, struct peer *peer, struct request *req);
-    /* A send without credit, or behind one, waits.  0; -ENOMEM. */
+    /* A send without credit, or after a deferred one, has to wait.  0; -ENOMEM. */
     int (*defer)(struct mbx_ep *ep, struct peer *peer, struct request *req);
     /* Sends to this peer wait from now on, or have failed. */
     void (*deferring)(struct mbx_ep *ep, struct peer *peer);
-    /* Envelope credit has come while sends to this peer are not free to leave
-     * (credit.envelopes is 0).  0 it is counted; 1 it is not the module's; -EPROTO. */
+    /* Envelope credit has arrived while sends to this peer may not leave (credit.envelopes is
+     * 0).  0 it is counted; 1 it does not belong to the module; -EPROTO. */
     int (*credit_came)(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
-    /* This peer, which defers its sends, was sent so much credit. */
+    /* This much credit was sent to a peer that defers its sends. */
     void (*credit_sent)(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
 
     /* Do the module's invariants hold?  NULL without MBX_CHECKS (valid.h). */
     bool (*is_valid)(const struct mbx_ep *ep);
 };
 
-/* Of the endpoint. */
+/* Part of the endpoint. */
 struct ep_modules {
     const struct module *const *list; /* the last one is NULL */
     const struct proto *protos[PROTOS];
     packet_fn *packets[WIRE_TYPES];
     const struct control *controls[CONTROLS];
-    uint8_t owes_closing, owes_behind, owes_first; /* controls that are so */
-    size_t
-        watched_from; /* modules are told of a receive with at least so much space: when it is
-                            posted, and when it leaves its engine.  0: of each; SIZE_MAX: of none */
-    size_t watched_always; /* the same, of module_watch() alone */
-    bool watches_all;      /* module_watch_all() */
+    uint8_t owes_closing, owes_behind, owes_first; /* masks of the controls with is_closing,
+                                                      is_behind, is_first */
+    size_t watched_from; /* modules are notified when a receive with at least this much space is
+                         posted, and when it leaves its engine.  0: all receives; SIZE_MAX:
+                         none */
+    size_t watched_always; /* the threshold set by module_watch() */
+    bool watches_all;      /* set by module_watch_all() */
 };
 
-/* The first module of each endpoint, for a program that links the library's inside and brings one;
- * it has nothing, unless that is set before anything is opened (tests/p2p/line.c). */
+/* The first module of each endpoint, for a program that links the library's internals and adds
+ * a module.  It is empty, unless the program sets it before anything is opened
+ * (tests/p2p/line.c). */
 extern struct module module_extension;
 
-/* Enters the tables of ep->modules.list. */
+/* Registers the tables of ep->modules.list. */
 void module_register(struct mbx_ep *ep);
 
-/* Some module is to be told of receives with so much space, from now on. */
+/* From now on modules are notified of receives with at least this much space. */
 void module_watch(struct mbx_ep *ep, size_t from);
-/* receiver.c is to be told of each receive; or is not any more. */
+/* From now on receiver.c is notified of each receive; or no longer. */
 void module_watch_all(struct mbx_ep *ep, bool watches);
 
 /* ---- what calls the hook of that name of every module ---- */
 
-/* 0; or the first error, and those before are closed again. */
+/* 0; or the first error, after the modules opened before are closed again. */
 int module_open(struct mbx_ep *ep);
 void module_stop(struct mbx_ep *ep);
 bool module_is_flushed(const struct mbx_ep *ep);

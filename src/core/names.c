@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * names.c - what a program says of itself: mbx_name_program(), mbx_name_context(), mbx_name_peer().
+ * names.c - names that a program sets: mbx_name_program(), mbx_name_context(), mbx_name_peer().
  *
- * Who writes names out (a trace) compares ep->names.changes with the change that it has seen, and
- * then the change of each.
+ * A writer of names (a trace) compares ep->names.changes with the last change that it has seen,
+ * and then the change of each name.
  *
- * A context id keeps its name until it gets another one: what is written when an endpoint is closed
- * names communicators that were freed, too.
+ * A context id keeps its name until it gets another one: so output at the close of an endpoint
+ * also names communicators that were freed.
  */
 #include "base/text.h"
 #include "core/core.h"
@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-/* One line: what does not print becomes a space. */
+/* Copies one line: characters that do not print become spaces. */
 static void names_copy(char text[NAMES_TEXT_MAX], const char *from)
 {
     size_t length = strnlen(from, NAMES_TEXT_MAX - 1);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outq.c - what waits to leave for a peer.
+ * outq.c - packets that wait to be sent to a peer.
  *
- *   peer.outq.list    requests, first in, first out: their protocol's step sends what they have to
- *               send; also receives that are complete and owe their sender a FIN
- *   peer.owes    small packets, of which a bit says that they are owed (module.h)
+ *   peer.outq.list    requests, first in, first out: the step of their protocol sends their
+ *               packets; also complete receives that owe their sender a FIN
+ *   peer.owes    small packets that are owed, one bit each (module.h)
  *
- * Whoever has something to send tries at once if nothing waits for this peer, and queues here
- * if there is no space; a peer to whom something waits to leave is on mbx_ep.progress.busy, and
- * each round of progress flushes those.
+ * A sender tries at once if nothing waits for this peer, and queues here if there is no space.
+ * A peer with waiting packets is on mbx_ep.progress.busy, and each round of progress flushes
+ * these peers.
  */
 #include "core/outq.h"
 
@@ -87,7 +87,7 @@ OUT_OF_LINE void outq_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t s
 
 /* ---- what is owed ---- */
 
-/* Sends what is owed, as far as there is space.  How much went. */
+/* Sends the owed packets while there is space.  Returns the number of packets. */
 static int outq_pay(struct mbx_ep *ep, struct peer *peer)
 {
     int paid = 0, err;
@@ -101,14 +101,15 @@ static int outq_pay(struct mbx_ep *ep, struct peer *peer)
         paid += err == -EINPROGRESS;
         if (err == -EAGAIN || err == -EINPROGRESS)
             continue;
-        /* paid, or it cannot be: what the peer sent before may settle the rest (liveness.c) */
+        /* sent, or it can never be: earlier packets of the peer may settle the rest
+         * (liveness.c) */
         peer->owes &= (uint8_t)~control->what;
         paid++;
     }
     return paid;
 }
 
-/* The same at the beginning of a round. */
+/* Sends the owed packets at the beginning of a round. */
 static int outq_pay_first(struct mbx_ep *ep, struct peer *peer)
 {
     uint8_t first = peer->owes & ep->modules.owes_first;
@@ -139,7 +140,7 @@ void outq_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
 int outq_step(struct mbx_ep *ep, struct request *req)
 {
     const struct proto *proto = proto_of(ep, req);
-    int err = 0; /* it has ended while it waited here */
+    int err = 0; /* the request ended while it waited here */
 
     if (req->flags & REQUEST_OWES_FIN)
         err = outq_send_fin(ep, req);
@@ -163,7 +164,7 @@ int outq_flush(struct mbx_ep *ep, struct peer *peer)
         if (err == -EAGAIN || err == -EINPROGRESS) {
             moved += err == -EINPROGRESS;
             ep_wake_sleeper(ep);
-            /* a long answer lets others go first; messages keep their order */
+            /* a long answer lets other requests go first; messages keep their order */
             if (proto_of(ep, req)->states[req->state % PROTO_STATES].lets_pass) {
                 list_remove(&req->out);
                 list_add_tail(&peer->outq.list, &req->out);
@@ -176,7 +177,7 @@ int outq_flush(struct mbx_ep *ep, struct peer *peer)
         peer->outq.fins -= owes_fin;
         req->flags &= (uint32_t)~REQUEST_LEAVING;
         if (err < 0 && !owes_fin)
-            /* nothing that the peer has sent ends it: its packet can never leave */
+            /* no packet of the peer will end it, because its own packet can never leave */
             proto_of(ep, req)->peer_gone(ep, peer, req, err);
         request_left(ep, req);
         moved++;

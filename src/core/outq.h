@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outq.h - what leaves for a peer, now or when there is space; outq.c tells how.  Part of core.h.
+ * outq.h - sends packets to a peer, now or when there is space; see outq.c.  Part of core.h.
  */
 #ifndef CORE_OUTQ_H
 #define CORE_OUTQ_H
@@ -19,25 +19,25 @@ struct mbx_ep;
 struct peer;
 struct request;
 
-/* A peer to whom more FINs are owed gets no more credit: it does not read, and each message
- * that it sends may make another one. */
+/* A peer to which more FINs are owed gets no more credit: it does not read, and each message
+ * that it sends may add another FIN. */
 #define FINS_MOST 256
 
-/* What is owed to a peer besides requests: struct control of module.h, in the order in which
- * they are sent. */
+/* The small packets that are owed to a peer, in the order in which they are sent: struct
+ * control of module.h. */
 enum peer_owes {
-    OWES_ANSWER = 1 << 0, /* receiver.c knows which */
+    OWES_ANSWER = 1 << 0, /* the content is in receiver.c */
     OWES_CREDIT = 1 << 1,
-    OWES_DEFER = 1 << 2, /* behind the messages on out */
-    OWES_RTR = 1 << 3,   /* receiver.c knows which */
+    OWES_DEFER = 1 << 2, /* sent after the messages on out */
+    OWES_RTR = 1 << 3,   /* the content is in receiver.c */
     OWES_PEEKED = 1 << 4,
     OWES_PEEK = 1 << 5,
-    OWES_COMPARE = 1 << 6,  /* no packet: what is deferred is compared again */
-    OWES_WITHDRAW = 1 << 7, /* withdraw.c knows which */
+    OWES_COMPARE = 1 << 6,  /* not a packet: the deferred sends are compared again */
+    OWES_WITHDRAW = 1 << 7, /* the content is in withdraw.c */
 };
 #define CONTROLS 8
 
-/* Of a peer. */
+/* Part of a peer. */
 struct peer_outq {
     struct list list; /* requests, by request.out */
     struct list busy; /* on ep_progress.busy */
@@ -45,13 +45,13 @@ struct peer_outq {
     uint32_t fins;    /* FINs on list */
 };
 
-/* A packet, as its parts lie in memory; wire.h. */
+/* A packet whose parts are in separate memory; wire.h. */
 struct outgoing {
     enum wire_type type;
     unsigned flags;                    /* enum wire_flags */
     const struct mbx_status *envelope; /* tag, data and context id; NULL: it has none */
     const void *body;
-    size_t body_size; /* 0: as the type has it */
+    size_t body_size; /* 0: the size for the type */
     const void *payload;
     size_t payload_size;
 };
@@ -101,23 +101,24 @@ static inline int outq_compose(struct link *link, const struct outgoing *packet,
     return transport_compose(link, &parts, fill, arg);
 }
 
-/* Puts req behind what already waits to leave for its peer. */
+/* Queues req after everything that already waits to be sent to its peer. */
 void outq_push(struct mbx_ep *ep, struct peer *peer, struct request *req);
-/* One packet without a message: of this type, which has this body.  As transport_ops.send. */
+/* Sends one packet without a message, of this type and with this body.  As
+ * transport_ops.send. */
 int outq_notify(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body);
-/* The same with flags, the envelope and data of status, and payload. */
+/* As outq_notify(), with flags, the envelope and data of status, and payload. */
 int outq_notify_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type,
                         unsigned flags, const struct mbx_status *status, const void *body,
                         const void *payload, size_t payload_size);
-/* Something is owed to it, from the next progress on. */
+/* This is owed to the peer; it is sent from the next round on. */
 void outq_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
-/* The same, and tried at once. */
+/* As outq_owe(), and tried at once. */
 void outq_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
-/* The receive req has its message: tells the sender, now or when there is space. */
+/* The receive req has its message: sends a FIN to the sender, now or when there is space. */
 void outq_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender);
-/* Sends what req has to send now. */
+/* Sends the next packets of req. */
 int outq_step(struct mbx_ep *ep, struct request *req);
-/* Sends what waits for this peer, as far as there is space.  How many went. */
+/* Sends the packets that wait for this peer while there is space.  Returns their number. */
 int outq_flush(struct mbx_ep *ep, struct peer *peer);
 
 #endif

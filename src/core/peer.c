@@ -3,23 +3,25 @@
  * peer.c - the endpoints that this one knows, by number and by address.
  *
  * Numbers are given in the order in which peers become known, by mbx_peer_add() or
- * because they sent something.  An address has one number.  The number of a peer that has closed, and to
- * which nothing refers any more (peer_remove.c), is free, and the next one gets it.
+ * because they sent something.  An address has one number.  The number of a peer that has
+ * closed, and to which nothing refers any more (peer_remove.c), is free, and the next peer gets
+ * it.
  *
- *   peer_index         hash(address) -> number + 1, linear probing, at most half full
+ *   peers.index        hash(address) -> number + 1 (base/hash.h)
  *   addresses[number]
  *   peers[number] ──> struct peer ──> link        made by peer_use()
  *
- * A job has many ranks, and a rank talks with few of them.  So who is named costs an
- * address and its places in the tables; the rest, and all that the transport keeps, is made
- * when something is sent to it, comes from it, or is waited for so long that liveness.c looks
- * at it.
+ * A job has many ranks, and a rank communicates with few of them.  So a named peer costs only
+ * an address and its entries in the tables.  The struct peer and the state of the transport are
+ * made when something is sent to the peer or arrives from it, or when a wait for it is so long
+ * that liveness.c checks it.
  *
  * Invariants
  *   I1  peers[number] is set once, and then stays until the number is free
- *   I2  the transport reaches every address that is named: peer_make() fails for want of
- *       memory, or for a reason that naming could not see
- *   I3  each number below peer_count is in peer_index once, or it is in free once, without an address
+ *   I2  the transport can reach every named address: peer_make() fails only for lack of memory,
+ *       or for a reason that was not visible when the peer was named
+ *   I3  each number below peers.count is in peers.index once, or it is in peers.free once,
+ *       without an address
  */
 #include "core/core.h"
 #include "core/module.h"
@@ -55,7 +57,7 @@ static void *peer_slot(const struct mbx_ep *ep, const struct transport_address *
     return hash_find(&ep->peers.index, &by_address, ep, address_hash(address), address);
 }
 
-/* The arrays by number get this size; one that has it already is not worse for it. */
+/* Resizes the arrays by number.  After a failure one of them may be larger than needed. */
 static int peer_resize(struct mbx_ep *ep, uint32_t slots)
 {
     struct transport_address *addresses;
@@ -71,7 +73,7 @@ static int peer_resize(struct mbx_ep *ep, uint32_t slots)
     return 0;
 }
 
-/* Space for one more number, and for its address in the index. */
+/* Makes space for one more number, and for its address in the index. */
 static int peer_reserve(struct mbx_ep *ep)
 {
     uint32_t slots = ep->peers.slots == 0 ? 8 : ep->peers.slots * 2;
@@ -90,7 +92,7 @@ static uint32_t peer_new_number(struct mbx_ep *ep)
                                      : ep->peers.count++;
 }
 
-/* The number of this address, known or new. */
+/* Finds the number of this address, or assigns a new one. */
 static int peer_name(struct mbx_ep *ep, const struct transport_address *address,
                      uint32_t *number)
 {
@@ -113,7 +115,7 @@ static int peer_name(struct mbx_ep *ep, const struct transport_address *address,
     return 0;
 }
 
-/* Makes the peer, with this link, or if that is NULL with one of the transport. */
+/* Makes the peer, with this link, or if it is NULL with a new link of the transport. */
 static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
 {
     const struct transport_address *address = &ep->peers.addresses[number];
@@ -169,7 +171,7 @@ int peer_accept(void *arg, struct link *link, const struct transport_address *ad
         err = peer_create(ep, found, link);
     if (err == 0)
         *number = found;
-    return err == -ENOMEM ? -EAGAIN : err; /* no memory now: it may try again */
+    return err == -ENOMEM ? -EAGAIN : err; /* no memory now: the transport may try again */
 }
 
 int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, uint32_t *number)

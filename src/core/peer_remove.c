@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer_remove.c - the number of a peer that has closed is free.
+ * peer_remove.c - frees the number of a peer that has closed.
  *
- *   the transport   the other endpoint has closed, and all that it had sent was delivered: no packet
- *                   of it can come, late or not (transport_ops.is_over)
- *   requests        none is to it, from it, or names it
- *   modules         none keeps anything of it (module.peer_refers): a message that waits for its
- *                   receive, a part of a message, deferred sends, advertised receives, accesses
+ *   the transport   the other endpoint has closed, and all its packets were delivered: no other
+ *                   packet can arrive (transport_ops.is_over)
+ *   requests        no request is to it, from it, or names it
+ *   modules         no module has state of it (module.peer_refers): an unexpected message, a
+ *                   part of a message, deferred sends, advertised receives, accesses
  *
- * If all of them say so, nothing here or on its way knows the number, and who gets it next cannot be
- * taken for that peer.  What a packet names is found through the link by which it came: the next
- * peer of this number has another one.
+ * If all three hold, neither this endpoint nor a packet refers to the number, and the next peer
+ * with this number cannot be mistaken for the old one.  The objects that a packet names are
+ * found through the link on which it arrived: the next peer of this number has another link.
  *
  * A peer that has died keeps its number: mbx_failed() names it.
  */
@@ -24,8 +24,8 @@ struct reference {
     bool is_found;
 };
 
-/* What a field means depends on the state of the request; one that means nothing now may only make it
- * look like a reference. */
+/* The meaning of a field depends on the state of the request; a field without a meaning now can
+ * at worst look like a reference. */
 static void visit_request(void *arg, void *object)
 {
     struct reference *reference = arg;

@@ -46,7 +46,7 @@ static void count_out(void *arg, void *object)
     *linked += list_is_linked(&req->out);
 }
 
-/* Is each number that is on busy that of a peer, and does a round move what is there? */
+/* Does each entry of busy belong to a used peer, and is DUE_MOVE set if there are any? */
 static bool busy_is_valid(const struct mbx_ep *ep)
 {
     const bool is_due = (ep->progress.due & DUE_MOVE) != 0;
@@ -66,7 +66,7 @@ static bool busy_is_valid(const struct mbx_ep *ep)
 
 static const struct hash_kind numbers = {.size = sizeof(uint32_t)};
 
-/* Is each number once in the index, or free? */
+/* Is each number either in the index once, or free? */
 static bool peer_index_is_valid(const struct mbx_ep *ep)
 {
     uint32_t used = ep->peers.free_count, number;

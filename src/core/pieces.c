@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pieces.c - packing and unpacking, and the memory for it.
+ * pieces.c - packs and unpacks data, and manages the memory for it.
  */
 #include "core/pieces.h"
 
@@ -8,7 +8,7 @@
 #include "core/module.h"
 #include "transport/bounce.h"
 
-/* Of an endpoint; made when the first message in pieces is. */
+/* Part of an endpoint, made with the first message in pieces. */
 struct pieces_pools {
     struct pool pieces, packs;
 };
@@ -35,7 +35,7 @@ static void pieces_on_fini(struct mbx_ep *ep)
     mem_free(ep->pieces);
 }
 
-/* Are there so many bytes in the vector? */
+/* Does the vector hold this many bytes? */
 static int vector_check(const char *call, const struct mbx_layout *layout, size_t size)
 {
     size_t left = size;
@@ -130,7 +130,7 @@ int pieces_end(struct mbx_ep *ep, struct request *req, int error)
 
 /* ---- pack buffers ---- */
 
-/* The spare is one, and there is no second. */
+/* There is only one spare for each request. */
 char *pieces_pack_buffer(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
 {
     char **buffer = &pieces->pack[pieces->turn];
@@ -183,7 +183,7 @@ static void vector_move(struct pieces *pieces, char *at, size_t size, bool packs
     }
 }
 
-/* Packs what comes next, at most capacity bytes.  How many; 0: it cannot be. */
+/* Packs up to capacity of the next bytes.  Returns their number; 0: packing failed. */
 static size_t pack(struct pieces *pieces, char *to, size_t capacity)
 {
     size_t size = min_size(capacity, pieces->size - pieces->done);

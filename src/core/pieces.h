@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pieces.h - the data of a message that does not lie in one buffer.
+ * pieces.h - the data of a message that is not in one buffer.
  *
  *   mbx_options.layout ── a request with REQUEST_PIECES ──> struct pieces
  *                                                             ├── layout   vector, or callbacks
@@ -8,16 +8,16 @@
  *                                                             └── pack[]   memory that packets and
  *                                                                          reads pass through
  *
- * Bytes are packed, or unpacked, in the order of their offsets and once.  A message of one
- * packet is packed where that leaves from, if the transport can do that (compose.h).  Of a longer
- * one as much as a packet takes is packed into a pack buffer, and sent before more is packed: so
- * a send needs one, and only while the transport has no space for what is in it.  A receive that
- * reads its sender's memory has two: one is being read while the other is unpacked.  Where no
- * pack buffer is left, `spare` takes its place: slower, but nobody waits for the buffer of
- * another request.
+ * Each byte is packed, or unpacked, once, in the order of offsets.  A message of one packet is
+ * packed directly into the packet, if the transport can do that (compose.h).  For a longer one,
+ * as much as fits into a packet is packed into a pack buffer, and sent before more is packed:
+ * so a send needs one buffer, and only while the transport has no space for its contents.  A
+ * receive that reads its sender's memory has two: data is read into one while the other is
+ * unpacked.  If no pack buffer is left, `spare` takes its place: slower, but no request waits
+ * for the buffer of another one.
  *
- * For a peer that allows it a bounce buffer of the transport (bounce.h) takes the place of the pack buffer.  The packet
- * names it, and the peer unpacks out of it.
+ * For a peer that allows it, a bounce buffer of the transport (bounce.h) replaces the pack
+ * buffer.  The packet names it, and the peer unpacks from it.
  *
  * A callback that fails ends all use of the layout: `error` stays, and the request completes with
  * it (pieces_end()).
@@ -25,10 +25,10 @@
  * Invariants
  *   I1  done <= size; while its bytes move, a request has moved done - (to - from) bytes if it is
  *       a send, and done + (to - from) if it is a receive, unless a callback has failed
- *   I2  from <= to; what is between them lies at place
+ *   I2  from <= to; the bytes between them are at place
  *   I3  a request has at most PIECES_PACK_BUFFERS pack buffers, and none when it is complete
- *   I4  the layout's end() is called once, behind the last call of pack() or unpack(), and before
- *       the completion can be read
+ *   I4  the layout's end() is called once, after the last call of pack() or unpack(), and
+ *       before the completion can be read
  */
 #ifndef CORE_PIECES_H
 #define CORE_PIECES_H
@@ -39,14 +39,15 @@
 /* Glossary: pack buffer - private memory that non-contiguous data passes through; 64 KiB */
 #define PACK_SIZE ((size_t)64 << 10)
 
-/* Of an endpoint, at most. */
+/* The most pack buffers of an endpoint. */
 #define PACK_BUFFERS_MOST 256
 
-/* A pack() is asked for all that is left, or for at least so much. */
+/* A pack() is called for all that is left, or for at least this many bytes. */
 #define PIECES_LEAST 256
 
-/* A longer message is packed into a bounce buffer, if the peer allows it, even if one packet could take it: the ring holds
- * three packets of 4 KiB, so sender and receiver of a stream of them wait for each other all the time. */
+/* A longer message is packed into a bounce buffer, if the peer allows it, even if one packet
+ * could hold it: the ring holds three packets of 4 KiB, so in a stream of them sender and
+ * receiver would wait for each other all the time. */
 #define PIECES_PACKET_MAX 2048
 
 /* Glossary: layout - the place of non-contiguous data: a vector, or pack and unpack
@@ -55,57 +56,59 @@ struct pieces {
     struct mbx_layout layout;
     size_t size;         /* of the data */
     size_t done;         /* bytes packed or unpacked */
-    size_t part, within; /* of a vector: where the byte at done lies */
+    size_t part, within; /* of a vector: the position of the byte at done */
     int error;           /* of a callback, or 0 */
-    unsigned turn;       /* the pack buffer that is read into next */
+    unsigned turn;       /* the pack buffer that is used for the next read */
     char *pack[PIECES_PACK_BUFFERS];
-    char *place; /* of a pack buffer, spare, or bounce buffer, in which there is something: */
+    char *place;     /* a pack buffer, spare, or bounce buffer that holds data: */
     size_t from, to; /* send: packed, and not sent; receive: read, and not unpacked */
-    size_t asked;    /* receive: so much is being read into place, */
-    int read_error;  /* and why it could not be, or 0 */
+    size_t asked;    /* receive: bytes that are being read into place, */
+    int read_error;  /* and the error of that read, or 0 */
     struct link
-        *buffer_for; /* place is in a bounce buffer for this link, with this number; or NULL */
+        *buffer_for; /* place is in a bounce buffer for this link, with the number `buffer`; or
+                        NULL */
     uint32_t buffer;
     char spare[PIECES_LEAST];
 };
 
-/* May a send, or a receive, of this size have this layout?  0; -EINVAL. */
+/* Is this layout valid for a send, or a receive, of this size?  0; -EINVAL. */
 int pieces_check(const char *call, const struct mbx_layout *layout, size_t size, bool is_send);
 
 /* NULL: no memory. */
 struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, size_t size);
-/* The transport ends, and with it the bounce buffer that holds what is to be sent next, if one does. */
+/* The transport ends, and with it the bounce buffer that holds data to be sent, if there is
+ * one. */
 void pieces_forget_buffer(struct pieces *pieces);
-/* Its request was never started: no callback is called. */
+/* The request was never started: frees pieces without a callback. */
 void pieces_drop(struct mbx_ep *ep, struct pieces *pieces);
-/* Its request needs it no longer. */
+/* Frees pieces, which its request no longer needs. */
 void pieces_finish(struct mbx_ep *ep, struct pieces *pieces);
-/* The request completes with `error`: with which one in fact? */
+/* The request completes with `error`: ends the layout, and returns the error with which the
+ * request actually completes. */
 int pieces_end(struct mbx_ep *ep, struct request *req, int error);
 
-/* Packs all of it.  False: it cannot be packed. */
+/* Packs all data.  False: packing failed. */
 bool pieces_pack_all(struct pieces *pieces, char *to);
-/* As transport_fill_fn, of struct pieces: all of it, or nothing. */
+/* A transport_fill_fn with a struct pieces: packs all data, or nothing. */
 size_t pieces_fill_all(void *pieces, void *to, size_t size);
-/* What is to be sent next, at most *size bytes, which becomes how many there are.  NULL: it cannot
- * be packed. */
+/* The next bytes to send, at most *size, which becomes their number.  NULL: packing failed. */
 const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
-/* Packs what is to be sent next, at most size bytes, into a bounce buffer for link.  False: there is no
- * buffer, or it cannot be packed. */
+/* Packs the next bytes to send, at most size, into a bounce buffer for link.  False: there is
+ * no buffer, or packing failed. */
 bool pieces_take_buffer(struct pieces *pieces, struct link *link, size_t size);
 /* The packet that names the bounce buffer has left. */
 void pieces_buffer_sent(struct pieces *pieces);
-/* So much of that has left. */
+/* This many of these bytes were sent. */
 void pieces_sent(struct pieces *pieces, size_t size);
-/* Unpacks the next bytes; nothing any more behind a failure. */
+/* Unpacks the next bytes; does nothing after a failure. */
 void pieces_unpack(struct pieces *pieces, const void *from, size_t size);
 
-/* The pack buffer whose turn it is, or what takes its place; *size: how large. */
+/* The pack buffer to use next, or its replacement; *size: its size. */
 char *pieces_pack_buffer(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
-/* Gives back what lies idle. */
+/* Gives unused pack buffers back. */
 void pieces_settle(struct mbx_ep *ep, struct pieces *pieces);
 
-/* Pack buffers that are in use now, and were at the most. */
+/* The pack buffers in use now; *most: the maximum so far. */
 uint32_t pieces_pack_buffers(const struct mbx_ep *ep, uint32_t *most);
 
 static inline bool request_is_in_pieces(const struct request *req)
@@ -113,14 +116,14 @@ static inline bool request_is_in_pieces(const struct request *req)
     return (req->flags & REQUEST_PIECES) != 0;
 }
 
-/* Can its data not be packed? */
+/* Has packing its data failed? */
 static inline bool request_is_broken(const struct request *req)
 {
     return request_is_in_pieces(req) && req->pieces->error != 0;
 }
 
-/* The next bytes to send of req, at most *size; *size: how many.  NULL: they cannot be packed.  request_sent(): so many have
- * left. */
+/* The next bytes of req to send, at most *size, which becomes their number.  NULL: packing
+ * failed.  After sending them, call request_sent(). */
 static inline const char *request_next(struct mbx_ep *ep, struct request *req, size_t *size)
 {
     return request_is_in_pieces(req) ? pieces_next(ep, req->pieces, size)
@@ -134,7 +137,7 @@ static inline void request_sent(struct request *req, size_t size)
         pieces_sent(req->pieces, size);
 }
 
-/* Puts bytes that have come where they belong. */
+/* Stores bytes that have arrived at their place. */
 static inline void request_put(struct request *req, uint64_t offset, const void *from,
                                size_t size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pieces_valid.c - data in pieces: pieces.h I1, I2, I3.
+ * pieces_valid.c - checks pieces.h I1, I2, I3.
  */
 #include "core/core.h"
 
@@ -10,7 +10,8 @@ struct checked {
     bool is_valid;
 };
 
-/* How far the bytes of req are: packed but for what lies at place, or unpacked but for it. */
+/* The bytes that req has moved: for a send packed and sent, for a receive read, unpacked or
+ * not. */
 static uint64_t moved(const struct request *req)
 {
     const struct pieces *pieces = req->pieces;

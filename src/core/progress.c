@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * progress.c - the rounds in which everything moves that waits for something.
+ * progress.c - the rounds of progress, which move all waiting work.
  *
- *   progress_round ── transport poll ──> deliver_packet     what has arrived
+ *   progress_round ── transport poll ──> deliver_packet     packets that have arrived
  *                  ├─ works                                 of modules
- *                  ├─ active                                memory of peers
- *                  └─ busy peers' out ──> outq_flush        what waited for space
+ *                  ├─ active                                reads and writes in peers' memory
+ *                  └─ busy peers' out ──> outq_flush        packets that waited for space
  */
 #include "core/core.h"
 #include "core/outq.h"
 #include "core/valid.h"
 #include "inspect/page.h"
 
-/* Packets of one poll, so that what waits to leave gets its turn. */
+/* Packets of one poll, so that outgoing packets get their turn. */
 #define PROGRESS_BUDGET 64
 
-/* Such polls for each peer, at most, for what had arrived before a call: more than a ring holds.
- */
+/* For packets that had arrived before a call: polls of this size per peer, at most; more than a
+ * ring holds. */
 #define ARRIVED_ROUNDS 64
 
 OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
@@ -52,8 +52,8 @@ void progress_io_done(void *arg, void *cookie, int error)
     proto_of(ep, req)->io_done(ep, req, error);
 }
 
-/* Each once.  One that runs may take others off the list: a device delivers packets, and these
- * end accesses of peers. */
+/* Runs each work once.  One that runs may take others off the list: a device delivers packets,
+ * which end accesses of peers. */
 static OUT_OF_LINE int progress_works(struct mbx_ep *ep)
 {
     struct list now;
@@ -80,7 +80,7 @@ static OUT_OF_LINE int progress_busy(struct mbx_ep *ep)
     return moved;
 }
 
-/* Answers an observer, if one asks. */
+/* Answers an observer that has a question. */
 static inline void progress_show(struct mbx_ep *ep)
 {
     struct inspect_page *page = ep->observed.page;
@@ -91,7 +91,8 @@ static inline void progress_show(struct mbx_ep *ep)
         ep->observed.answer(ep);
 }
 
-/* Now and then: who is not polled in each round, and who is waited for. */
+/* Every PROGRESS_SLOW_CHECK rounds: polls transports that are not polled in each round, and
+ * checks the awaited peers. */
 static OUT_OF_LINE int progress_slow_check(struct mbx_ep *ep)
 {
     int moved = 0;
@@ -110,7 +111,7 @@ static OUT_OF_LINE int progress_slow_check(struct mbx_ep *ep)
     return moved;
 }
 
-/* Now and then, and when the recorder has asked for it. */
+/* Runs every PROGRESS_SLOW_CHECK rounds, and when the recorder has asked for it. */
 static OUT_OF_LINE int progress_check(struct mbx_ep *ep)
 {
     uint32_t again = PROGRESS_SLOW_CHECK;
@@ -131,14 +132,14 @@ void progress_polled(struct mbx_ep *ep)
     ep->net.hint = ep->net.polled->hint.word != NULL ? &ep->net.polled->hint : &ep->net.no_hint;
 }
 
-/* Is there something to move that no peer has sent just now? */
+/* Is there work that does not come from a packet? */
 static bool progress_is_due(const struct mbx_ep *ep)
 {
     return ep->wait.has_threads || !list_is_empty(&ep->progress.works) ||
            !list_is_empty(&ep->progress.active) || !list_is_empty(&ep->progress.busy);
 }
 
-/* What waits here to be moved.  How much has moved. */
+/* Moves the waiting work.  Returns how much has moved. */
 static OUT_OF_LINE int progress_lists(struct mbx_ep *ep)
 {
     int moved = 0;
@@ -154,7 +155,7 @@ static OUT_OF_LINE int progress_lists(struct mbx_ep *ep)
     return moved;
 }
 
-/* Nothing moves: is there still something to read? */
+/* Nothing has moved: clears DUE_READ if there are no unread entries. */
 static OUT_OF_LINE void progress_all_read(struct mbx_ep *ep)
 {
     if (list_is_empty(&ep->requests.done[MBX_SENDS]) &&
@@ -179,13 +180,13 @@ static ALWAYS_INLINE int progress_run(struct mbx_ep *ep)
     return moved;
 }
 
-/* A check that finds nothing does without. */
+/* Out of line, so that an idle round does not pay for it. */
 static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
 {
     return progress_run(ep);
 }
 
-/* Nothing to do in this round, and nothing to read. */
+/* No work in this round, and no unread entry. */
 static inline bool progress_is_idle(struct mbx_ep *ep)
 {
     return ++ep->progress.rounds < ep->progress.check_at && ep->progress.due == 0 &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proto.c - the one place where a request changes its state.
+ * proto.c - the only place where a request changes its state.
  */
 #include "core/proto.h"
 
@@ -16,7 +16,7 @@ static const struct proto_state *proto_state_of(const struct mbx_ep *ep, unsigne
     return &ep->modules.protos[PROTO_OF(state)]->states[state % PROTO_STATES];
 }
 
-/* Does a protocol above name this state as one that it takes requests from? */
+/* Does this state of a protocol above take requests from that state? */
 static bool comes_from(const struct proto_state *state, unsigned from)
 {
     return from != REQUEST_COMPLETE && (state->from[0] == from || state->from[1] == from);

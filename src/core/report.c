@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * report.c - with MBX_LOG_LEVEL=info: a program that has named itself (names.c) says in one line that
- * it runs over Matchbox and how, and when its endpoint is closed what was matched.
+ * report.c - with MBX_LOG_LEVEL=info, for a program that has named itself (names.c): one line
+ * that it runs over Matchbox and how, and, when its endpoint is closed, one line with counts.
  *
- *   rank 0 of 4: over Matchbox 0.1.0 by the component, Open MPI v4.1.4; transport auto, 4 ranks here
- *   rank 0: matched 12 messages, 3 of them unexpected (at most 2 at a time); sent 14 to 3 peers; ...
+ *   rank 0 of 4: over Matchbox 0.1.0 by the component, Open MPI v4.1.4; transport shm, one
+ *   thread, ranks here 4 rank 0: matched 12 messages, 3 of them unexpected (at most 2 at a
+ *   time); sent 14; contacted 3 peers; ...
  *
- * And, at warning, of each peer that a request fails for, or that is found to have died
+ * It also logs, as a warning, each peer for which a request fails, or that is found to have
+ * died
  *
  *   rank 1 (process 4711) has ended: the peer has closed its endpoint or has died
  *
- * Of a peer with another version of the library its transport warns (transport/version.h).
+ * A transport warns of a peer with another version of the library (transport/version.h).
  */
 #include "base/launcher.h"
 #include "core/core.h"
@@ -21,7 +23,7 @@
 
 #define TEXT_MAX 96
 
-/* " of 4" and ", 2 ranks here", where a launcher says so. */
+/* " of 4" and ", ranks here 2", if a launcher has set them. */
 static void report_counts(char of[TEXT_MAX], char here[TEXT_MAX])
 {
     of[0] = here[0] = '\0';
@@ -73,7 +75,7 @@ static struct transport_who who_is(const struct peer *peer)
     return ops->who != NULL ? ops->who(peer->link) : (struct transport_who){0};
 }
 
-/* "rank 1 (process 4711)", as far as it is known. */
+/* "rank 1 (process 4711)", if these are known. */
 static void report_peer(const struct peer *peer, char text[TEXT_MAX])
 {
     struct transport_who who = who_is(peer);
@@ -94,7 +96,8 @@ void report_end_of(const struct mbx_ep *ep, struct peer *peer, int error)
         return;
     peer->health.is_reported = true;
     report_peer(peer, text);
-    if (error == -EHOSTUNREACH) /* it may be alive: another key, another machine */
+    if (error == -EHOSTUNREACH) /* it may be alive: it has another key, or is on another
+                                   machine */
         LOG_WARN("%s cannot be reached", text);
     else
         LOG_WARN("%s has ended: %s", text, mbx_strerror(error));

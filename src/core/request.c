@@ -2,7 +2,7 @@
 /*
  * request.c - an operation from its call to its completion.
  *
- *   take ──> (states, proto.h) ───> complete ──> done queue ──> consume ──> given back
+ *   take ──> (states, proto.h) ───> complete ──> done queue ──> consume ──> freed
  *                                       │                          │
  *                                       └── silent or internal ────────┘
  *
@@ -19,14 +19,14 @@
 #include "core/pieces.h"
 #include "transport/memory.h"
 
-/* Where a completed request waits to be seen. */
+/* The completion queue of a request. */
 static struct list *request_queue(struct mbx_ep *ep, const struct request *req)
 {
     return &ep->requests.done[req->completion.kind];
 }
 
-/* A program that needs many requests again and again is to pay for their pages seldom: the time
- * until the pages are given back doubles with each time, four times. */
+/* A program that needs many requests again and again must not often pay for their pages: the
+ * time until they are given back doubles with each of the first four trims. */
 void request_rest(struct mbx_ep *ep)
 {
     uint64_t now_ns = clock_now();
@@ -43,7 +43,7 @@ void request_rest(struct mbx_ep *ep)
     ep->requests.slack_ns = now_ns;
 }
 
-/* Once: who tries again would say it without end. */
+/* Logs once: a caller that tries again would cause endless lines. */
 static void report_missing(struct mbx_ep *ep, uint32_t count, const char *what, const char *why)
 {
     const char *rank = launcher_rank();
@@ -78,7 +78,7 @@ void request_drop(struct mbx_ep *ep, struct request *req)
     pool_give(&ep->requests.pool, req);
 }
 
-/* The buffer of a send is no longer the peer's, or no longer ours. */
+/* Ends the peer's access to the buffer of a send, or frees our copy. */
 static void request_return_buffer(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
@@ -96,7 +96,8 @@ static inline void request_has_entry(struct mbx_ep *ep, struct request *req)
     list_add_tail(request_queue(ep, req), &req->queue);
 }
 
-/* The user's call comes last of all that completes the request, which nobody asks for again. */
+/* The user's callback comes after everything else that completes the request, which nobody
+ * needs any more. */
 static inline void request_callback_error(struct mbx_ep *ep, struct request *req, int error)
 {
     req->state = REQUEST_COMPLETE;
@@ -115,8 +116,8 @@ inline void request_callback(struct mbx_ep *ep, struct request *req,
     request_release(ep, req);
 }
 
-/* request_complete() for a request that failed, is silent or internal, is awaited, is traced, or has
- * something to give back. */
+/* request_complete() for a request that failed, is silent or internal, is awaited, is traced,
+ * or has a resource to release. */
 static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req, int error)
 {
     const struct proto *proto = proto_of(ep, req);

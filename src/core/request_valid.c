@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request_valid.c - where a request is, by its state: core.h I1, I4, I5, I7, proto.h I2 to
- * I4.
+ * request_valid.c - checks that a request is where its state says: core.h I1, I4, I5, I7,
+ * proto.h I2 to I4.
  */
 #include "core/valid.h"
 
@@ -10,7 +10,7 @@
 struct census {
     bool is_valid;
     const struct mbx_ep *ep;
-    uint32_t done, active; /* requests that are to be on these lists */
+    uint32_t done, active; /* requests that have to be on these lists */
     uint32_t injected;
     uint64_t open; /* receives that wait in an engine */
 };
@@ -42,7 +42,7 @@ static bool place_is_valid(const struct mbx_ep *ep, const struct request *req)
                  req->state != REQUEST_POSTED || is_in_engine || !list_is_linked(&req->queue));
 }
 
-/* Is what the flags say of the parts of req possible in its protocol? */
+/* Are the flags for the parts of req allowed in its protocol? */
 static bool part_is_valid(const struct mbx_ep *ep, const struct request *req)
 {
     if (req->state == REQUEST_COMPLETE || req->state == REQUEST_LINGER)
@@ -52,7 +52,7 @@ static bool part_is_valid(const struct mbx_ep *ep, const struct request *req)
                  !(req->flags & REQUEST_ADVERTISED) || request_state_of(ep, req)->is_open);
 }
 
-/* What a request still has, that it gives back when it is complete. */
+/* Has a complete request released its resources? */
 static bool end_is_valid(const struct request *req)
 {
     bool is_over = req->state == REQUEST_COMPLETE || req->state == REQUEST_LINGER;
@@ -93,7 +93,7 @@ static void request_valid_count(void *arg, void *object)
     census->open += recv_is_open(req);
 }
 
-/* Is who is on active in a state with work, and are they all? */
+/* Is active the list of exactly the requests whose state has work? */
 static bool active_is_valid(const struct mbx_ep *ep, uint32_t count)
 {
     struct list *node;

@@ -2,8 +2,8 @@
 /*
  * settings.c - every parameter of the library, in one table.
  *
- * A parameter is read once, when an endpoint or a job is opened.  Elsewhere the library looks
- * at the environment in two places only: for what launchers leave in it (src/boot), and to name
+ * A parameter is read once, when an endpoint or a job is opened.  Elsewhere the library reads
+ * the environment in two places only: for the variables of launchers (src/boot), and to name
  * libfabric's filter in an error (src/transport/ofi/provider.c).
  */
 #include "base/environ.h"
@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-/* tuning.h tells what these bound. */
+/* tuning.h explains the uses. */
 #define ADVERT_SIZE_LEAST  ((uint64_t)32 << 10)
 #define SPLIT_COPY_SIZE    ((uint64_t)48 << 10)
 #define READ_CHUNK         ((uint64_t)1 << 20)
@@ -209,7 +209,7 @@ static const struct param own[] = {
         name, PARAM_GONE, PARAM_USUAL, NULL, NULL, 0, 0, NULL, instead, 0                      \
     }
 
-/* Whoever still sets one learns what there is instead. */
+/* A user who still sets one of these names is told the replacement. */
 static const struct param gone[] = {
     GONE("ANY_SOURCE", "it is MBX_MATCH_AT now, receiver in place of window"),
     GONE("EARLY_DATA",
@@ -238,12 +238,14 @@ const struct tuning_extension *tuning_extension;
 #define ROWS_MAX       (ARRAY_COUNT(own) + ARRAY_COUNT(gone) + 48)
 #define TRANSPORTS_MAX 16
 
-/* All rows: ours, behind MBX_TRANSPORT those of the transports, then those of an extension.  Names
- * that are gone come last: who knows a row of that name means this row. */
+/* All rows: the library's, with the rows of the transports after MBX_TRANSPORT, then the rows
+ * of an extension.  Names that are gone come last: another row with such a name takes
+ * precedence. */
 struct table {
     struct param rows[ROWS_MAX];
-    size_t count;                           /* of what can be set; names that are gone follow */
-    const char *transports[TRANSPORTS_MAX]; /* what MBX_TRANSPORT may be */
+    size_t count;                           /* of the parameters that can be set; names that are
+                                               gone follow */
+    const char *transports[TRANSPORTS_MAX]; /* the possible values of MBX_TRANSPORT */
 };
 
 static bool is_of_device(const struct param *row)
@@ -290,7 +292,7 @@ static void table_make(struct table *table)
 
 /* ---- what follows ---- */
 
-/* What an extension has not set is replaced. */
+/* Replaces the values that an extension has not set. */
 static void choose_when(struct tuning *tuning, uint64_t rndv)
 {
     static const struct {
@@ -316,7 +318,8 @@ static uint64_t or_else(uint64_t value, uint64_t usual)
     return value == SETTING_AUTO ? usual : value;
 }
 
-/* MBX_MATCH_AT=sender: no message leaves, and none is shown, before it has won its receive. */
+/* MBX_MATCH_AT=sender: no message leaves, and none can be pulled, before it has won its
+ * receive. */
 static void match_at_sender(struct settings *s)
 {
     s->window = s->window_payload = 0;
@@ -344,7 +347,7 @@ static void derive(struct settings *s)
     t->device_answer_ns = or_else(t->device_answer_ns, DEVICE_ANSWER_MOST);
 }
 
-/* As it is without an extension, before anything follows. */
+/* The values without an extension, before derive(). */
 static const struct tuning tuning_unset = {
     .advert = TUNING_BY_RNDV,
     .split_copy = TUNING_BY_RNDV,
@@ -376,7 +379,7 @@ static int settings_load_table(struct table *table, struct settings *settings,
     return err;
 }
 
-/* 0; -EINVAL a device is asked for, and there is none in this library. */
+/* 0; -EINVAL a device is requested that this library does not contain. */
 static int refuse_device(const struct settings *s)
 {
     bool is_match = s->device == DEVICE_NONE;
@@ -422,7 +425,7 @@ int settings_key(const struct settings *settings, uint8_t *key, size_t size)
     return 0;
 }
 
-/* Does the environment say it?  An empty value says it, too. */
+/* Is it set in the environment, perhaps to an empty value? */
 static bool is_set(const struct param *p)
 {
     char name[sizeof PARAM_PREFIX + 48];
@@ -431,7 +434,7 @@ static bool is_set(const struct param *p)
     return environ_get(name) != NULL;
 }
 
-/* The unit where the value does not say it itself, as "1ms" does. */
+/* The unit of the value; empty if the text contains it, as "1ms" does. */
 static const char *unit_of(const struct param *p)
 {
     return p->unit != NULL ? p->unit : p->type == PARAM_SIZE ? "bytes" : "";

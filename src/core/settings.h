@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * settings.h - the parameters of an endpoint; settings.c reads them.  Constant once it is open.
+ * settings.h - the parameters of an endpoint, constant once it is open; settings.c reads them.
  */
 #ifndef CORE_SETTINGS_H
 #define CORE_SETTINGS_H
@@ -12,7 +12,7 @@
 #include "core/tuning.h"
 #include "transport/mux.h"
 
-/* Which protocols long messages may travel by; INSIST: also where it seems to be of no use. */
+/* The protocols for long messages; INSIST: used even where they seem to be of no use. */
 enum rndv_choice {
     RNDV_AUTO,
     RNDV_READ_ALONE,
@@ -36,11 +36,11 @@ enum hang_then_choice { HANG_GO_ON, HANG_ABORT };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 enum device_holds_choice { DEVICE_HOLDS_AUTO, DEVICE_HOLDS_YES, DEVICE_HOLDS_NO };
 
-/* The words that numbers may be: param.h. */
+/* Words in place of a number: param.h. */
 #define SETTING_AUTO      UINT64_MAX
 #define SETTING_UNLIMITED (UINT64_MAX - 1)
 
-/* Requests that an endpoint can have at one time: their memory is more than 200 GiB then. */
+/* The most requests of an endpoint at one time: they would use more than 200 GiB. */
 #define REQUESTS_MOST (UINT32_C(1) << 30)
 
 struct settings {
@@ -72,18 +72,17 @@ struct settings {
     char trace_folder[PARAM_STRING_MAX];
     uint64_t flight; /* events; 0: none */
     char flight_folder[PARAM_STRING_MAX];
-    struct tuning tuning; /* follows from the others */
+    struct tuning tuning; /* derived from the others */
     struct transport_settings transports;
 };
 
-/* Was this library built with devices?  If not, a setting that asks for one is refused. */
+/* Was this library built with devices?  If not, a setting that requests one is refused. */
 extern const bool devices_present;
 
-/* Reads the environment and the overrides; logs what is wrong.  0; -EINVAL;
- * -ENOMEM. */
+/* Reads the environment and the overrides; logs errors.  0; -EINVAL; -ENOMEM. */
 int settings_load(struct settings *settings, const char *const *overrides);
 
-/* MBX_KEY; all zero if it is not set.  0; -EINVAL it is no key, which is logged. */
+/* MBX_KEY; all zero if it is not set.  0; -EINVAL it is not a key, which is logged. */
 int settings_key(const struct settings *settings, uint8_t *key, size_t size);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * settings_test.c - the table of parameters: what users see, that each default is a value, that
- * each wrong value is refused with the right ones, and what follows from them.
+ * settings_test.c - the table of parameters: its texts, that each default is a valid value,
+ * that each wrong value is refused and the right ones are named, and the derived values.
  *
- * What the library has alone is looked at without the extensions that testing/ registers.
+ * Some tests run without the extensions that testing/ registers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static void keep_line(void *arg, enum log_level level, const char *text)
 static const struct transport_extension *testing_transports;
 static const struct tuning_extension *testing_tuning;
 
-/* As without testing/. */
+/* Removes the extensions of testing/. */
 static int alone(void **state)
 {
     (void)state;
@@ -111,7 +111,7 @@ static void users_see_these(void **state)
     assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced));
 }
 
-/* Nothing is cut, and what help and range say can be put into one line. */
+/* No text is cut, and help and range fit into one line. */
 static void texts_are_whole(void **state)
 {
     struct mbx_param param;
@@ -180,7 +180,7 @@ static void wrong_values_are_refused(void **state)
     assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced) - 6);
 }
 
-/* The numbers beside those of a range, which end with the unit of its texts. */
+/* The values just outside a range, whose texts end with the unit. */
 static void limits_are_limits(void **state)
 {
     static const char *const beyond[][2] = {
@@ -214,7 +214,7 @@ static void limits_are_limits(void **state)
     }
 }
 
-/* One line, which names what there is instead. */
+/* A former name gives one line, with the replacement. */
 static void old_names_are_explained(void **state)
 {
     static const char *const old[][2] = {
@@ -271,7 +271,7 @@ static void the_environment_is_named(void **state)
     struct mbx_param param;
 
     (void)state;
-    setenv("MBX_SPIN", "1ms", 1); /* the default, but said */
+    setenv("MBX_SPIN", "1ms", 1); /* the default, but set */
     setenv("MBX_RNDV", "data", 1);
     for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++)
         assert_int_equal(param.is_set, strcmp(param.name, "MBX_SPIN") == 0 ||
@@ -338,7 +338,7 @@ static void senders_that_match_have_no_window(void **state)
     assert_int_equal(settings.tuning.sendtable, 0);
 }
 
-/* A program of tests that sets nothing has what the library has alone. */
+/* A test program that sets nothing has the same settings as the library alone. */
 static void tests_begin_with_the_same(void **state)
 {
     struct settings with, without;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats.c - what an endpoint has done, as numbers and as a file.
+ * stats.c - the statistics of an endpoint, as numbers and as a file.
  *
- * Most are counted where they happen; what the matching engines count is added up
- * here.
+ * Most are counted where they happen; the counts of the matching engines are added up here.
  */
 #include "core/core.h"
 #include "core/module.h"
@@ -20,7 +19,8 @@
 
 #define STATS_TEXT_MAX 8192
 
-/* Kept messages that do not lie in their pool have memory besides: unexpected_bytes_now has both. */
+/* unexpected_bytes_now has the kept messages both in their pool and outside of it; only the
+ * memory outside has to be added. */
 static uint64_t stats_pools_bytes(const struct mbx_ep *ep)
 {
     return pool_bytes(&ep->requests.pool) + pool_bytes(&ep->messages) +
@@ -166,7 +166,7 @@ size_t stats_line(const struct mbx_ep *ep, char *text, size_t size)
     return stats_text(&stats, text, size);
 }
 
-/* False: it is not written, or not all of it, which is said. */
+/* Writes text.  False: not all of it was written, which is logged. */
 static bool stats_put(int fd, const char *text, size_t size, const char *path)
 {
     ssize_t written = fd >= 0 ? sys_write_file(fd, text, size) : -1;
@@ -178,7 +178,7 @@ static bool stats_put(int fd, const char *text, size_t size, const char *path)
     return false;
 }
 
-/* What the program has said of itself, and a line for each context id that it has named. */
+/* Writes a line with the program's name, and one for each named context id. */
 static void stats_put_names(const struct mbx_ep *ep, int fd, const char *path)
 {
     char text[512];
@@ -210,7 +210,7 @@ static void stats_put_names(const struct mbx_ep *ep, int fd, const char *path)
     }
 }
 
-/* Each line in one write, so that the endpoints of a job can share a file. */
+/* Writes each line with one call, so that the endpoints of a job can share a file. */
 void stats_write(const struct mbx_ep *ep)
 {
     char path[PARAM_STRING_MAX + 64], text[STATS_TEXT_MAX];

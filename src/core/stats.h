@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats.h - what an endpoint counts.  Part of core.h.
+ * stats.h - the statistics of an endpoint.  Part of core.h.
  *
- * Users see each of these by name (mbx_stat_get); stats_table.c has the names and says what each
- * one means.  A field that is added here gets a row there, or does not compile.
+ * Users see each of these by name (mbx_stat_get); stats_table.c has the names and their
+ * meaning.  A new field needs a row there; without one it does not compile.
  */
 #ifndef CORE_STATS_H
 #define CORE_STATS_H
@@ -15,7 +15,7 @@
 
 #include <matchbox/matchbox.h>
 
-/* Nothing but uint64_t. */
+/* All members are uint64_t. */
 struct stats {
     /* matching */
     uint64_t expected, unexpected, dropped, cancelled, truncated;
@@ -46,7 +46,7 @@ struct stats {
     uint64_t device_claims_won, device_claims_lost, device_parked;
     uint64_t device_syncs, device_passed, device_incomplete, device_overlapped, device_clashed,
         device_waited, device_held, device_held_matched, device_unheld;
-    /* one-sided */
+    /* one-sided accesses */
     uint64_t puts, gets, atomics, access_errors;
     uint64_t served_reads, served_writes, served_both, served_fallbacks;
 };
@@ -55,21 +55,22 @@ struct stats {
 
 struct stat_row {
     const char *name, *unit, *about;
-    uint32_t at; /* which uint64_t of struct stats */
+    uint32_t at; /* the index of the uint64_t in struct stats */
 };
 extern const struct stat_row *const stats_table; /* [STATS_COUNT] */
 
-/* All of ep's, at one time; takes the endpoint's lock. */
+/* All statistics of ep, consistent with each other; takes the endpoint's lock. */
 void stats_read(const struct mbx_ep *ep, struct stats *stats);
 
-/* All of ep's as the line of STATS_FILE, for who has the lock; its length.  text is cut. */
+/* All statistics of ep as the line of MBX_STATS_FILE, cut to size; the caller holds the lock.
+ * Returns the length. */
 size_t stats_line(const struct mbx_ep *ep, char *text, size_t size);
 
-/* Writes them as one line to the file that STATS_FILE names, if it does, and lines for what the
- * program has named (names.h). */
+/* Writes them as one line to the file in MBX_STATS_FILE, if it is set, and lines with the names
+ * that the program has set (names.h). */
 void stats_write(const struct mbx_ep *ep);
 
-/* So much more is kept.  Is it more than there ever was? */
+/* Adds amount to a current value.  True: it is a new maximum. */
 static inline bool stats_kept(uint64_t *now, uint64_t *max, uint64_t amount)
 {
     *now += amount;

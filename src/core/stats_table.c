@@ -11,7 +11,7 @@
 
 #define AT(field) (offsetof(struct stats, field) / sizeof(uint64_t))
 
-/* A row; rows of the same field for each protocol. */
+/* A row; and rows of one field for each protocol. */
 #define STAT(field, unit, about)                                                               \
     {                                                                                          \
 #field, unit, about, AT(field)                                                         \

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * valid.c - all invariants of an endpoint, now and then; valid.h.
+ * valid.c - checks all invariants of an endpoint at intervals; valid.h.
  *
- * A check walks all requests, messages and peers.  So it is had as often as keeps its cost in
- * proportion: each call pays for CHECK_PAID entries, and a check is had when what is there has
- * been paid for.  A small endpoint is looked at each time.
+ * A check walks all requests, messages and peers.  So its frequency keeps the cost in
+ * proportion: each call pays for CHECK_PAID entries, and a check is made when all entries have
+ * been paid for.  A small endpoint is checked at each call.
  */
 #include "core/valid.h"
 
 #include "core/core.h"
 #include "core/module.h"
 
-/* Entries that are walked for each call, at most. */
+/* Entries that each call pays for. */
 #define CHECK_PAID 256
 
 bool ep_is_valid(const struct mbx_ep *ep)
@@ -20,7 +20,7 @@ bool ep_is_valid(const struct mbx_ep *ep)
            failure_is_valid(ep) && module_is_valid(ep);
 }
 
-/* What a check walks: slots, also those that are free. */
+/* The number of slots that a check walks, including free ones. */
 static uint64_t check_cost(const struct mbx_ep *ep)
 {
     return ep->requests.pool.slot_count + ep->messages.slot_count + ep->peers.index.capacity +

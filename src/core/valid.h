@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * valid.h - do the invariants of an endpoint hold?  Part of core.h.
+ * valid.h - checks the invariants of an endpoint.  Part of core.h.
  *
- * Each function looks at the invariants of one or two files, as their heads number them, and
- * names the one that is broken (base/check.h).  They change nothing and allocate nothing.  They
- * hold between the calls of the public functions, and at the end of a round of progress; while
- * such a function runs, they may not.
+ * Each function checks the invariants of one or two files, as numbered in their heads, and
+ * names a broken one (base/check.h).  It changes nothing and allocates nothing.  The invariants
+ * hold between the calls of public functions, and at the end of a round of progress, but not
+ * always during them.
  *
  * With MBX_CHECKS, ep_check() is called at the end of each round that has moved something, and
  * by the fuzzers, the simulation and the random tests after each step.  Without, these
@@ -17,15 +17,15 @@
 #include "base/check.h"
 #include "core/ep.h"
 
-/* All that follow, and what the modules say of themselves (struct module). */
+/* Checks all of the following, and the modules' own invariants (struct module). */
 bool ep_is_valid(const struct mbx_ep *ep);
 
 bool request_is_valid(const struct mbx_ep *ep); /* core.h I1, I4, I5, I7 */
 bool peer_is_valid(const struct mbx_ep *ep);    /* core.h I2, I3, I6; peer.c */
 bool lockword_is_valid(const struct mbx_ep *ep);
-bool failure_is_valid(const struct mbx_ep *ep); /* and what liveness.c knows of peers */
+bool failure_is_valid(const struct mbx_ep *ep); /* and liveness.c I1 */
 
-/* Visits each live request, also of an endpoint that the caller does not change. */
+/* Visits each live request, even in a const endpoint. */
 static inline void valid_each(const struct mbx_ep *ep, pool_visit_fn *visit, void *arg)
 {
     pool_for_each((struct pool *)(uintptr_t)&ep->requests.pool, visit, arg);
@@ -41,10 +41,10 @@ static inline uint32_t valid_length(const struct list *head)
     return length;
 }
 
-/* Looks, if the calls before have paid for what that costs.  Aborts if something is wrong. */
+/* Checks all invariants, if earlier calls have paid for it.  Aborts if one is broken. */
 void ep_check_now_and_then(struct mbx_ep *ep);
 
-/* The caller has the lock, and is in no other function of the endpoint. */
+/* The caller holds the lock, and no function of the endpoint is unfinished. */
 static inline void ep_check(struct mbx_ep *ep)
 {
     if (MBX_CHECKS)

@@ -1,48 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - waiting, of one thread or of many.
+ * wait.c - waits of one thread or of many.
  *
  *   mbx_wait ── complete? ── a few rounds ──> wait_until
  *                                               │
- *                      nobody polls ────────────┴──────────── somebody does
+ *                      nobody polls ────────────┴──────────── another thread polls
  *                           v                                      v
  *   wait_poll: rounds of progress, and between             wait_notified: gives the lock and
  *   them it lets others have the lock; idle for            sleeps until it is notified
  *   WAIT_KEEP, others may have the core; for                       │
  *   MBX_SPIN, it sleeps in the transport, which                    │
  *   gives the lock                                                 │
- *                           └───────────── look again ─────────────┘
+ *                           └───────────── check again ─────────────┘
  *
- * So of those who wait exactly one polls or sleeps in the transport, ep->wait.poller; the
- * others cost nothing.  Waiters are notified under the lock, when it is given or after a
- * round that moved something: those whose wait is over, and when the poller leaves, the
- * one who has waited longest, to poll from then on.  With one thread there is one waiter,
- * who polls.
+ * So exactly one of the waiting threads polls or sleeps in the transport, ep->wait.poller; the
+ * others cost nothing.  Waiters are notified under the lock, when it is given or after a round
+ * that moved something: a waiter whose wait is over, and, when the poller leaves, the one that
+ * has waited longest, which then becomes the poller.  With one thread there is one waiter,
+ * which polls.
  *
- * Invariants, whenever the lock is free (wait_is_valid(), but for "on its way out" and wake(), which
- * no state tells)
+ * Invariants, whenever the lock is free (checked by wait_is_valid(), except "on its way out"
+ * and wake(), which leave no state)
  *   I1  a waiter whose wait is over is notified, or on its way out, or is the poller and not
  *       asleep, or the transport's wake() has been called for it
- *   I2  if there is no poller and there are waiters, one of them is notified
- *   I3  whatever has been queued since the poller went to sleep was followed by wake()
+ *   I2  if there are waiters and no poller, one of them is notified
+ *   I3  everything that was queued after the poller went to sleep was followed by wake()
  *
- * mbx_sleep() is the sleep alone, for a caller who polls himself: a poller that waits for no
- * completion.
+ * mbx_sleep() is only the sleep, for a caller that does its own polling: it makes a poller that
+ * waits for no completion.
  *
- * Who waits gives its core away, by a sleep or by sys_yield(): no later than WAIT_KEEP behind
- * the last movement, and, if its time is up before that, then.  So a rank that is waited for is
- * not kept off its core by who waits for it, whether or not anybody knows that there are more
- * ranks than cores, and however long MBX_SPIN is.  What only looks (mbx_test(), mbx_progress(),
- * mbx_poll(), and a wait with a timeout of 0) never gives the core away: its caller may have
- * something else to do.
+ * A wait yields its core, by a sleep or by sys_yield(): no later than WAIT_KEEP after the last
+ * progress, or when its timeout ends before that.  So a waiting rank does not keep the rank
+ * that it waits for off its core, whether or not it is known that there are more ranks than
+ * cores, and however long MBX_SPIN is.  A call that only checks (mbx_test(), mbx_progress(),
+ * mbx_poll(), and a wait with a timeout of 0) never yields the core: its caller may have other
+ * work.
  *
- * Three other places wait in their own way, since a check costs them something else.  The component
- * (pml/progress.c) counts polls: with a check of 20 ns, a clock that is read would be much of a wait.  Objects of the
- * provider (provider/idle.c) have no wait, only calls that find nothing, and count both.  The software device
- * (device/soft/agent_main.c) sleeps on its transport, and never gives its core away.
+ * Three other places wait in their own way, since a check has another cost there.  The
+ * component (pml/progress.c) counts polls: with a check of 20 ns, reading the clock would be
+ * much of a wait.  Objects of the provider (provider/idle.c) have no waits, only calls that
+ * find nothing, and count both.  The software device (device/soft/agent_main.c) sleeps on its
+ * transport, and never yields its core.
  *
- * A waiter clears its flag, looks, and gives the lock to sleep; who notifies does so under
- * the lock: so nothing is notified between the check and the sleep without being seen.
+ * A waiter clears its flag, checks, and then gives the lock to sleep; threads notify under the
+ * lock: so no notification between the check and the sleep is missed.
  */
 #include "base/sys.h"
 #include "core/core.h"
@@ -50,17 +51,17 @@
 #include "core/module.h"
 #include "core/waiter.h"
 
-/* Empty polls between two looks at the clock. */
+/* Empty polls between two clock reads. */
 #define WAIT_POLLS 64
 
-/* Empty polls before a wait relaxes the core between them: a relax costs up to 40 ns,
- * much of the latency of a message that is under way already. */
+/* Empty polls before a wait starts to relax the core between polls: a relax costs up to 40 ns,
+ * much of the latency of a message that is already on its way. */
 #define WAIT_EAGER 1024
 
-/* The longest that a wait polls if others need the core. */
+/* The longest time that a wait polls if others need the core. */
 #define WAIT_SPIN_SHARED (5 * CLOCK_US)
 
-/* The longest that a wait in which nothing moves keeps its core, while it is not known that
+/* The longest time that a wait without progress keeps its core, while it is not known that
  * others need it: a message and its answer take less. */
 #define WAIT_KEEP (50 * CLOCK_US)
 
@@ -69,7 +70,7 @@ static bool waits_for_any(const struct waiter *w)
     return w->request == 0 && w->array == NULL;
 }
 
-/* What remains; negative: no limit. */
+/* The remaining time; negative: no limit. */
 static int64_t wait_left(const struct waiter *w, uint64_t now_ns)
 {
     uint64_t gone = now_ns - w->start_ns;
@@ -79,7 +80,8 @@ static int64_t wait_left(const struct waiter *w, uint64_t now_ns)
     return gone < (uint64_t)w->timeout_ns ? w->timeout_ns - (int64_t)gone : 0;
 }
 
-/* How long a wait polls.  With more processes or waiters than cores one of them may need ours. */
+/* The polling time of a wait.  With more processes or waiters than cores, one of them may need
+ * our core. */
 static uint64_t wait_spin(const struct mbx_ep *ep)
 {
     uint64_t spin = ep->settings.spin_ns;
@@ -90,14 +92,14 @@ static uint64_t wait_spin(const struct mbx_ep *ep)
 
 /* ---- polling ---- */
 
-/* Between two calls others may have changed everything. */
+/* Lets other threads have the lock, which may change everything. */
 static inline void wait_let_in(struct mbx_ep *ep)
 {
     if (unlikely(lock_is_wanted(&ep->wait.lock)))
         lock_pass(&ep->wait.lock);
 }
 
-/* Others may have the core, and the lock. */
+/* Lets other threads have the core, and the lock. */
 static void wait_yield(struct mbx_ep *ep)
 {
     ep_unlock(ep);
@@ -107,7 +109,7 @@ static void wait_yield(struct mbx_ep *ep)
 
 void wait_refuse(struct mbx_ep *ep, void (*call)(void))
 {
-    ep->wait.has_threads = ep->wait.detours = true; /* all calls ask for the lock */
+    ep->wait.has_threads = ep->wait.detours = true; /* so that all calls take the lock */
     lock_refuse(&ep->wait.lock, call);
 }
 
@@ -131,8 +133,8 @@ void wait_slept(void *arg)
     ep->wait.is_asleep = false;
 }
 
-/* Nothing has moved for a while, and nobody was let in since the last round: what had
- * stirred has been tried, and whatever comes now wakes us. */
+/* Sleeps.  Nothing has moved for a while, and no other thread had the lock since the last
+ * round: so earlier work was tried, and anything new wakes us. */
 static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 {
     int err;
@@ -141,14 +143,14 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 
     if (liveness_is_on(ep) && (left_ns < 0 || left_ns > liveness_ns(ep)))
         left_ns = liveness_ns(ep);
-    progress_check_soon(ep); /* check as soon as we are awake */
+    progress_check_soon(ep); /* make the slow checks right after the sleep */
     ep->wait.is_stirred = false;
     err = device_sleep(ep, left_ns);
     ep->stats.sleeps++;
     return err == -EINTR ? err : 0;
 }
 
-/* Is there something to move that nothing arrives for? */
+/* Is there work that needs no packet? */
 static bool is_moving(const struct mbx_ep *ep)
 {
     return !list_is_empty(&ep->progress.active);
@@ -161,7 +163,7 @@ static int wait_poll(struct mbx_ep *ep, struct waiter *w)
     unsigned idle = 0;
     int err = 0, moved;
 
-    wait_check(ep); /* at what wait_request() has moved */
+    wait_check(ep); /* for completions during wait_request() */
     for (unsigned round = 1; err == 0; round++) {
         wait_let_in(ep);
         if (wait_is_over(ep, w))
@@ -249,10 +251,10 @@ static void wait_join(struct mbx_ep *ep, struct waiter *w)
     list_add_tail(&ep->wait.waiters, &w->node);
     ep->wait.count++;
     ep->wait.any_count += waits_for_any(w);
-    w->has_news = true; /* since it was looked at last */
+    w->has_news = true; /* for the first check */
 }
 
-/* If there is nobody who polls, the next one has to. */
+/* If nobody polls any more, the next waiter has to. */
 static void wait_part(struct mbx_ep *ep, struct waiter *w)
 {
     list_remove(&w->node);
@@ -282,7 +284,7 @@ OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
     if (err != 0 && wait_is_over(ep, w))
         return 0;
     if (err == -ETIMEDOUT && w->timeout_ns != 0)
-        wait_yield(ep); /* the caller may wait again, and again for less than WAIT_KEEP */
+        wait_yield(ep); /* the caller may wait again, each time for less than WAIT_KEEP */
     return err;
 }
 
@@ -314,7 +316,7 @@ static OUT_OF_LINE int wait_request(struct mbx_ep *ep, struct request *req, int6
 
     if (unlikely(req->flags & REQUEST_DONE))
         return request_refuse_callback("mbx_wait", req->completion.request);
-    do /* most answers are under way already */
+    do /* most answers are on their way already */
         progress_round(ep);
     while (req->state != REQUEST_COMPLETE && ++polls < WAIT_POLLS &&
            !lock_is_wanted(&ep->wait.lock));
@@ -367,7 +369,7 @@ int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
     return err;
 }
 
-/* Sleeps as the poller: so that others notify us, with MBX_THREADS=many. */
+/* Sleeps as the poller, so that other threads notify us (MBX_THREADS=many). */
 static int wait_sleep_as_poller(struct mbx_ep *ep, struct waiter *w,
                                 const struct mbx_sleep_hooks *hooks)
 {
@@ -400,7 +402,7 @@ static int wait_nap(struct mbx_ep *ep, struct waiter *w, const struct mbx_sleep_
     if (ep->wait.poller != NULL)
         return -EBUSY;
     if (is_moving(ep))
-        return 0; /* there is something to do, of which the transport knows nothing */
+        return 0; /* there is work that does not come through the transport */
     wait_join(ep, w);
     err = wait_sleep_as_poller(ep, w, hooks);
     wait_part(ep, w);

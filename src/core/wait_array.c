@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait_array.c - waiting for requests of an array.
+ * wait_array.c - waits for the requests of an array.
  *
- *   mbx_wait_all     one request after the other: each is looked at once
+ *   mbx_wait_all     one request after the other: each is checked once
  *   mbx_wait_some    all that are complete, as soon as one is
  *   mbx_wait_any     one of them
  *
- * An entry that is taken leaves 0 in the array.  A receive from any source that has a failure to
- * tell stays in it, as its handle stays alive.
+ * A request that is taken leaves 0 in the array.  A receive from any source that reports a
+ * failure stays in the array, as its handle stays valid.
  */
 #include "core/waiter.h"
 
 #include "core/core.h"
 
-/* What is waited for, and where the answers go. */
+/* The requests of a wait, and where their completions go. */
 struct array {
     mbx_request *requests;
     int count;
-    int *indices;                       /* of the entries, or NULL: entry i is of request i */
-    struct mbx_completion *completions; /* or NULL: nobody reads them */
+    int *indices;                       /* of the entries, or NULL: entry i belongs to
+                                           request i */
+    struct mbx_completion *completions; /* or NULL: they are not needed */
     int taken, errors;
 };
 
@@ -27,7 +28,7 @@ static bool array_is_valid(const mbx_request *requests, int count)
     return count >= 0 && (requests != NULL || count == 0);
 }
 
-/* Of it, or where to put an index, something is wrong.  -EINVAL. */
+/* Logs what is wrong with an array, or with `indices`.  -EINVAL. */
 static int array_refused(const char *call, const mbx_request *requests, int count)
 {
     if (count < 0)
@@ -37,7 +38,7 @@ static int array_refused(const char *call, const mbx_request *requests, int coun
                : log_argument(call, "indices", 0, "NULL");
 }
 
-/* Is there a request in it? */
+/* Does it have a request? */
 static bool array_has_any(const mbx_request *requests, int count)
 {
     for (int i = 0; i < count; i++)
@@ -46,7 +47,7 @@ static bool array_has_any(const mbx_request *requests, int count)
     return false;
 }
 
-/* The entry of request number i goes where it belongs. */
+/* Stores the entry of request i. */
 static void array_put(struct array *a, int i, const struct mbx_completion *entry)
 {
     if (a->indices != NULL)
@@ -57,7 +58,7 @@ static void array_put(struct array *a, int i, const struct mbx_completion *entry
     a->taken++;
 }
 
-/* Takes request number i if its wait is over. */
+/* Takes request i if its wait is over. */
 static bool array_take(struct mbx_ep *ep, struct array *a, int i)
 {
     const mbx_request handle = a->requests[i];
@@ -80,7 +81,7 @@ static bool array_take(struct mbx_ep *ep, struct array *a, int i)
     return true;
 }
 
-/* Takes up to most of those whose wait is over; how many. */
+/* Takes up to most requests whose wait is over.  Returns their number. */
 static int array_sweep(struct mbx_ep *ep, struct array *a, int most)
 {
     int before = a->taken;
@@ -93,7 +94,7 @@ static int array_sweep(struct mbx_ep *ep, struct array *a, int most)
 
 /* ---- all ---- */
 
-/* Waits for request number i and takes it. */
+/* Waits for request i and takes it. */
 static int array_wait_one(struct mbx_ep *ep, struct array *a, int i, struct waiter *w)
 {
     struct request *req = request_find(ep, a->requests[i]);
@@ -110,8 +111,8 @@ static int array_wait_one(struct mbx_ep *ep, struct array *a, int i, struct wait
     return err;
 }
 
-/* Time is up, or there is none, or a signal came: those from request number first on are taken if
- * they are complete.  0: all of them were; else err. */
+/* After a timeout or a signal: takes the requests from `first` on that are complete.  0: all of
+ * them were; otherwise err. */
 static int array_rest(struct mbx_ep *ep, struct array *a, int first, int err)
 {
     bool are_all = true;
@@ -135,7 +136,7 @@ static int array_wait_all(struct mbx_ep *ep, struct array *a, struct waiter *w)
     return 0;
 }
 
-/* One round of progress if something is missing: no wait. */
+/* A wait with a timeout of 0: one round of progress if a request is not complete. */
 static int array_test_all(struct mbx_ep *ep, struct array *a)
 {
     if (array_rest(ep, a, 0, -ETIMEDOUT) == 0)
@@ -166,7 +167,7 @@ int mbx_wait_all(struct mbx_ep *ep, mbx_request *requests, int count, int64_t ti
 
 /* ---- some, any ---- */
 
-/* None is complete: from now on wait.c is notified of each that will be. */
+/* None is complete: marks them, so that wait.c is notified of each completion. */
 static void array_await(struct mbx_ep *ep, const struct array *a)
 {
     for (int i = 0; i < a->count; i++) {
@@ -177,7 +178,7 @@ static void array_await(struct mbx_ep *ep, const struct array *a)
     }
 }
 
-/* How many were taken, at most so many; 0: there is no request; -ETIMEDOUT; -EINTR. */
+/* The number of requests taken, at most `most`; 0: there is no request; -ETIMEDOUT; -EINTR. */
 static int array_wait_some(struct mbx_ep *ep, struct array *a, int most, int64_t timeout_ns)
 {
     struct waiter w = {.array = a->requests,
@@ -196,7 +197,7 @@ static int array_wait_some(struct mbx_ep *ep, struct array *a, int most, int64_t
         return array_sweep(ep, a, most) != 0 ? a->taken : -ETIMEDOUT;
     }
     array_await(ep, a);
-    do /* again if another thread has taken what ended the wait */
+    do /* again if another thread has taken the request that ended the wait */
         err = wait_until(ep, &w);
     while (array_sweep(ep, a, most) == 0 && err == 0);
     return a->taken != 0 ? a->taken : err;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait_valid.c - who waits, and who has been notified: wait.c I1 to I3, when the lock is given.
+ * wait_valid.c - checks the waiters and their notifications: wait.c I1 to I3, when the lock is
+ * given.
  */
 #include "core/valid.h"
 
@@ -15,7 +16,7 @@ static bool is_any_done(const struct mbx_ep *ep, unsigned queues)
     return false;
 }
 
-/* As wait_is_over(), and nothing is noted.  Of failures the threads that wait are notified by name. */
+/* As wait_is_over(), but changes nothing, and without the queue MBX_FAILURES. */
 static bool wait_valid_is_over(const struct mbx_ep *ep, const struct waiter *w)
 {
     if (w->request != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waiter.c - whose wait is over, and who notifies them: whoever gives the endpoint's lock.  wait.c
- * tells how.
+ * waiter.c - decides which waits are over, and notifies their threads, when the endpoint's lock
+ * is given; see wait.c.
  */
 #include "core/waiter.h"
 
@@ -38,7 +38,8 @@ bool wait_is_over(struct mbx_ep *ep, struct waiter *w)
     return w->array != NULL ? wait_array_is_over(ep, w) : wait_any_done(ep, w->queues);
 }
 
-/* Of how many requests the wait of w needs the completion, if this is one of them; else 0. */
+/* The number of completions that the wait of w needs, if this request is one of them; otherwise
+ * 0. */
 static uint32_t count_needed(const struct waiter *w, mbx_request request)
 {
     bool is_one = w->request == request;
@@ -84,7 +85,8 @@ void wait_notify_one(struct waiter *w)
 {
     /* the release pairs with the acquire in wait_is_notified() */
     atomic_store_explicit(&w->notified, 1, memory_order_release);
-    sys_futex_wake(&w->notified, 1); /* under the lock: w is there until its thread has that */
+    sys_futex_wake(&w->notified, 1); /* under the lock, so that w exists until its thread gets
+                                        the lock */
 }
 
 OUT_OF_LINE void wait_notify(struct mbx_ep *ep)

@@ -2,39 +2,39 @@
 /*
  * backlog.c - the sender's half of matching at the sender.
  *
- * A send without envelope credit stays here, and so do all later ones to that peer.  The peer
- * is told once (DEFER) and answers with an RTR for each open receive that could take a message
- * of ours, in posting order, and for each one that is posted later.  They are compared, and claimed
- * (claims.c):
+ * A send without envelope credit stays here, and so do all later ones to that peer.  One DEFER
+ * notifies the peer, which answers with an RTR for each open receive that could match a message
+ * of ours, in posting order, and for each one that is posted later.  Sends and RTRs are
+ * compared, and receives claimed (claims.c):
  *
- *  DEFERRED ── suits an RTR ──> CLAIM ──left──> WAIT_RETIRE ── RETIRE, won ──> WAIT_FIN (rndv.c)
+ *  DEFERRED ── matches RTR ───> CLAIM ──left──> WAIT_RETIRE ── RETIRE, won ──> WAIT_FIN (rndv.c)
  *       ^                                          ├────── FIN ────> complete
  *       └──────────────────────────────────────────┴────── RETIRE    the claim is lost
  *
- * This file says when they are compared: when a send is deferred, and when the peer says
- * something.  It begins and ends an epoch: from a DEFER to the credit that lets all
+ * This file decides when they are compared: when a send is deferred, and when a packet of the
+ * peer arrives.  It begins and ends an epoch: from a DEFER to the credit that lets all sends
  * leave, or to the next DEFER.
  *
- * A send stays in the matching engine from its first comparison until it leaves the backlog: while
- * it is claimed, too, and when its claim is lost, which only puts it on lost[].  Queued again, it
- * would stand behind later sends.
+ * A send stays in the matching engine from its first comparison until it leaves the backlog,
+ * also while it has a claim, and when its claim is lost, which only puts it on lost[].  If it
+ * were queued again, it would come after later sends.
  *
  * When enough credit has come back, the messages leave in their order; the RTRs are void then.
  *
- * Space for RTRs is limited: what it holds is a batch.  When it is used up and none of them suits,
- * they are dropped and another DEFER asks for the next batch (backlog_is_partial()).  Sends that are fresh
- * then have not been compared with the RTRs that were dropped, so they wait until this batch is
- * compared, and then another DEFER asks for the first batch again.
+ * Space for RTRs is limited: the RTRs that fit are a batch.  When it is full and none of them
+ * matches, they are dropped and another DEFER requests the next batch (backlog_is_partial()).
+ * Sends that are fresh then have not been compared with the dropped RTRs, so they wait until
+ * this batch is compared, and then another DEFER requests the first batch again.
  *
  * Invariants
- *   I1  while peer.defer.is_deferred: peer.credit.envelopes is 0, no message of its sends
- *       has left, and those that left before are followed by DEFER
+ *   I1  while peer.defer.is_deferred: peer.credit.envelopes is 0, no message of its sends has
+ *       left, and DEFER follows the messages that left before
  *   I2  the sends before `fresh` are in the engine, in the order of sends (deferred.seq grows
  *       along the list); no other send is
- *   I3  an RTR before `unread` is in the engine, no other is
- *   I4  RTRs and claims are of this epoch; none is left when it ends
- *   I5  a DEFERRED send before `fresh` that is not among the lost suits no RTR before `unread`
- *   I6  locks <= claims <= BACKLOG_CLAIMS; while a word is taken, locks is claims
+ *   I3  the RTRs before `unread` are in the engine; no other RTR is
+ *   I4  RTRs and claims belong to this epoch; none is left when it ends
+ *   I5  a DEFERRED send before `fresh` that is not in lost[] matches no RTR before `unread`
+ *   I6  locks <= claims <= BACKLOG_CLAIMS; while a word is taken, locks == claims
  */
 #include "defer/backlog.h"
 
@@ -90,7 +90,7 @@ static void backlog_on_fini(struct mbx_ep *ep)
 
 /* ---- on and off ---- */
 
-/* Begins an epoch: the peer is to send RTRs (DEFER), those behind number `from` alone. */
+/* Begins an epoch: a DEFER requests the RTRs after number `from`. */
 static void backlog_new_epoch(struct mbx_ep *ep, struct peer *peer, uint64_t from)
 {
     struct backlog *backlog = peer->backlog;
@@ -105,7 +105,7 @@ static void backlog_new_epoch(struct mbx_ep *ep, struct peer *peer, uint64_t fro
     backlog->from = from;
     backlog->last = from;
     backlog->is_full = false;
-    backlog_show(ep, peer); /* before the peer hears of it */
+    backlog_show(ep, peer); /* before the DEFER can arrive */
     outq_owe_now(ep, peer, OWES_DEFER);
 }
 
@@ -121,16 +121,16 @@ static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
     backlog_new_epoch(ep, peer, 0);
 }
 
-/* When all RTRs of this batch are compared, and no claim is unresolved: fresh sends that wait need
- * the first batch again; without them, sends that suit nothing here need the next batch, if the peer
- * has more RTRs. */
+/* Called when all RTRs of this batch are compared, and no claim is unresolved.  Fresh sends
+ * that wait need the first batch again; without them, sends that match no RTR need the next
+ * batch, if the peer has more RTRs. */
 static void backlog_next_batch(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
 
     if (backlog->claims != 0 || backlog->lost_count != 0 || backlog->unread != &backlog->rtrs)
         return;
-    /* in this order: behind the last RTR there may be nothing that would wake us */
+    /* in this order: after the last RTR no event may follow that calls this again */
     if (backlog_is_partial(backlog) && backlog_has_fresh(backlog))
         backlog_new_epoch(ep, peer, 0);
     else if (backlog->is_full && backlog->fresh != backlog->sends.next)
@@ -143,7 +143,7 @@ static bool backlog_may_leave(const struct backlog *backlog)
            backlog->envelopes >= min_size(backlog->count, backlog->half);
 }
 
-/* The messages leave in their order, as far as the credit goes. */
+/* Sends the messages in their order, while credit lasts. */
 static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
@@ -169,17 +169,17 @@ static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
         return;
     }
     backlog_table_end(ep, backlog);
-    outq_forgive(peer, OWES_DEFER); /* it does not have to know any more */
+    outq_forgive(peer, OWES_DEFER); /* the peer need not know of it any more */
 }
 
-/* The sends that the user has taken back leave the backlog.  Those that have claimed a receive, and the one that a PEEKED has
- * named, may have met one: they wait until the peer has said more, which comes back to here. */
+/* Cancelled sends leave the backlog.  A send that has claimed a receive, or that a PEEKED has
+ * named, may have matched: it waits for the next packet of the peer, which leads here again. */
 static void backlog_withdraw(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
     struct list *node, *next;
 
-    backlog_shut(ep, peer); /* what the peer has taken is no longer deferred */
+    backlog_shut(ep, peer); /* a send that the peer has pulled is no longer deferred */
     list_for_each_safe (node, next, &backlog->sends) {
         struct request *req = request_of_queue(node);
 
@@ -193,7 +193,7 @@ static void backlog_withdraw(struct mbx_ep *ep, struct peer *peer)
     }
 }
 
-/* Compares and sends as far as it can be done now. */
+/* Compares and sends as much as is possible now. */
 static void pump(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
@@ -213,10 +213,10 @@ static void pump(struct mbx_ep *ep, struct peer *peer)
     backlog_show(ep, peer);
 }
 
-/* Does whatever can be done now.  Nothing that it calls comes back to it for the same peer: what
- * the peer says is heard in a poll, and a word that is taken in a call is told without one (by_sender.c).  But
- * any step may remove sends: backlog_shut() those that the peer has taken by itself, and
- * backlog_leave() those that there is credit for. */
+/* Does everything that is possible now.  It does not call itself for the same peer: packets of
+ * the peer are handled only in a poll, and a word that is taken in a call is reported without
+ * one (by_sender.c).  But any step may remove sends: backlog_shut() removes the sends that the
+ * peer has pulled, and backlog_leave() the sends that have credit. */
 void backlog_pump(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
@@ -229,14 +229,14 @@ void backlog_pump(struct mbx_ep *ep, struct peer *peer)
     backlog->is_pumping = false;
 }
 
-/* There was no memory to compare what is deferred with an RTR: tries again. */
+/* There was no memory to compare the deferred sends with an RTR: tries again. */
 static int backlog_again(struct mbx_ep *ep, struct peer *peer)
 {
     backlog_pump(ep, peer);
     return 0;
 }
 
-/* A send without credit, or behind one.  0; -ENOMEM: it is not deferred. */
+/* Defers a send without credit, or after a deferred one.  0; -ENOMEM: it is not deferred. */
 static int backlog_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
@@ -276,7 +276,7 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
     backlog->peeked = 0;
     if (backlog->count == 0 && backlog_may_leave(backlog)) {
         backlog_leave(ep, peer);
-        outq_owe_now(ep, peer, OWES_DEFER); /* that it is over */
+        outq_owe_now(ep, peer, OWES_DEFER); /* reports the end of the epoch */
     }
     backlog_pump(ep, peer);
     return 0;
@@ -288,16 +288,17 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
     struct backlog *backlog = peer->backlog;
     struct rtr *rtr;
 
-    if (backlog == NULL) /* another module defers sends to it, if anybody does */
+    if (backlog == NULL) /* if sends to it are deferred, another module does it */
         return 0;
     if (!peer_defer(peer)->is_deferred || body->epoch != backlog->epoch)
         return 0;
     if (body->number <= backlog->last)
         return -EPROTO;
-    /* the peer counts its RTRs against the capacity that DEFER names (BACKLOG_RTRS, or less in tests),
-     * so a correct one stays below half of this bound, which limits what any other makes us keep */
+    /* the peer counts its RTRs against the capacity that DEFER names (BACKLOG_RTRS, or less in
+     * tests), so a correct peer stays below half of this bound, which limits our memory for any
+     * other */
     if (backlog->is_full || backlog->rtr_count == 2 * BACKLOG_RTRS) {
-        backlog->is_full = true; /* the next batch brings it, and all behind it */
+        backlog->is_full = true; /* the next batch contains this RTR and all later ones */
         backlog_pump(ep, peer);
         return 0;
     }
@@ -322,7 +323,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
     return 0;
 }
 
-/* The receive is not open any more. */
+/* The receive of an RTR is no longer open. */
 static void retire_rtr(struct mbx_ep *ep, struct backlog *backlog, uint64_t receiver)
 {
     struct list *node;
@@ -334,24 +335,25 @@ static void retire_rtr(struct mbx_ep *ep, struct backlog *backlog, uint64_t rece
         }
 }
 
-/* req has met a receive of the peer, and leaves the backlog. */
+/* req has matched a receive of the peer, and leaves the backlog. */
 static void backlog_matched(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct backlog *backlog = peer->backlog;
 
     backlog_shut(
-        ep, peer); /* req is not among those that it finds taken: it is marked, or not shown */
+        ep, peer); /* this cannot find that req was pulled: req is marked as claimed, or not
+                      shown */
     assert(req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_RETIRE);
     tracepoint_step(ep, TRACE_GRANT, peer, &req->deferred.envelope, 0, req->completion.request,
                     req->remote.request);
     ep->stats.claims_won += req->state == BACKLOG_WAIT_RETIRE;
     if (req->state == BACKLOG_DEFERRED)
-        backlog->peeked = 0; /* it is the one that the peer was told of */
+        backlog->peeked = 0; /* req is the one that PEEKED has named */
     backlog_resolved(backlog, req);
     backlog_remove(ep, backlog, req);
 }
 
-/* req has met a receive of the peer, which gets the data by a rendezvous. */
+/* req has matched a receive of the peer, which gets the data by a rendezvous. */
 static void backlog_becomes_rndv(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     backlog_matched(ep, peer, req);
@@ -372,7 +374,7 @@ static int claim_lost(struct mbx_ep *ep, struct peer *peer, const struct wire_re
     return 0;
 }
 
-/* The receive, or a probe, has the send.  0; -EPROTO. */
+/* The receive, or a probe, has taken the send.  0; -EPROTO. */
 static int claim_won(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *retire)
 {
     struct request *req = pool_find(&ep->requests.pool, retire->sender);
@@ -386,7 +388,7 @@ static int claim_won(struct mbx_ep *ep, struct peer *peer, const struct wire_ret
     if (req->state == BACKLOG_WAIT_RETIRE && req->remote.request != retire->receiver)
         return -EPROTO;
     if (req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_RETIRE)
-        backlog_becomes_rndv(ep, peer, req); /* else its FIN or CTS has come first */
+        backlog_becomes_rndv(ep, peer, req); /* otherwise its FIN or CTS has come first */
     return 0;
 }
 
@@ -408,8 +410,8 @@ static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
     return err;
 }
 
-/* A CTS or FIN of the rendezvous of req has come before its RETIRE, and says what that would say:
- * req, which is claimed or was named in a PEEKED, has met a receive. */
+/* A CTS or FIN of the rendezvous of req has come before its RETIRE, and has the same meaning:
+ * req, which has claimed a receive or was named in a PEEKED, has matched. */
 static void backlog_data_wanted(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
@@ -418,9 +420,10 @@ static void backlog_data_wanted(struct mbx_ep *ep, struct request *req)
     backlog_pump(ep, peer);
 }
 
-/* A CTS or FIN has come for req, which is DEFERRED here and has claimed nothing.  Either the peer
- * has pulled req out of the table: shutting that shows it, and moves req on.  Or a matched probe
- * of the peer has taken req, which a PEEKED had named: the CTS or FIN came before its RETIRE. */
+/* A CTS or FIN has come for req, which is DEFERRED here and has claimed no receive.  Either the
+ * peer has pulled req out of the table: backlog_shut() finds that out, and moves req on.  Or a
+ * matched probe of the peer has taken req, which a PEEKED had named: the CTS or FIN came before
+ * its RETIRE. */
 static void backlog_taken_unclaimed(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     backlog_shut(ep, peer);
@@ -430,7 +433,7 @@ static void backlog_taken_unclaimed(struct mbx_ep *ep, struct peer *peer, struct
         backlog_pump(ep, peer);
 }
 
-/* req, which has claimed a receive, is received whole: its payload came with the claim. */
+/* req, which has claimed a receive, is received completely: its payload came with the claim. */
 static void backlog_done(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     backlog_matched(ep, peer, req);
@@ -439,8 +442,8 @@ static void backlog_done(struct mbx_ep *ep, struct peer *peer, struct request *r
     backlog_pump(ep, peer);
 }
 
-/* A CTS or FIN has come for req, which is in the backlog.  Behind a claim, a CTS says what the
- * RETIRE behind it will say, and a FIN that req is received whole. */
+/* A CTS or FIN has come for req, which is in the backlog.  After a claim, a CTS means that the
+ * claim has won, as the RETIRE after it will say, and a FIN that req is received completely. */
 static int backlog_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
                          const struct wire_packet *packet)
 {
@@ -479,8 +482,8 @@ static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     return 0;
 }
 
-/* The deferred send that a receive as the PEEK describes it would take; NULL: there is none, or
- * another may stand before it. */
+/* The deferred send that the receive in the PEEK would match; NULL: there is none, or an
+ * earlier one may match. */
 static struct request *backlog_peek(struct mbx_ep *ep, const struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
@@ -504,7 +507,7 @@ static int backlog_send_peeked(struct mbx_ep *ep, struct peer *peer)
     int err;
 
     if (!list_is_empty(&peer->outq.list))
-        return -EAGAIN; /* who asks again and again must not keep messages from leaving */
+        return -EAGAIN; /* a peer that repeats PEEKs must not keep messages from leaving */
     backlog_shut(ep, peer);
     req = backlog_peek(ep, peer);
     if (req != NULL) {
@@ -523,7 +526,7 @@ static int backlog_send_peeked(struct mbx_ep *ep, struct peer *peer)
 
 /* ---- DEFER ---- */
 
-/* Tells the peer of the epoch, or that it is over. */
+/* Reports the epoch to the peer, or its end. */
 static int backlog_send_defer(struct mbx_ep *ep, struct peer *peer)
 {
     const struct backlog *backlog = peer->backlog;
@@ -537,7 +540,7 @@ static int backlog_send_defer(struct mbx_ep *ep, struct peer *peer)
     return outq_notify(ep, peer, WIRE_DEFER, &body);
 }
 
-/* All its sends end, whatever they wait for. */
+/* The peer is gone: ends all sends to it. */
 static void backlog_on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
     struct backlog *backlog = peer->backlog;
@@ -559,7 +562,7 @@ static void backlog_on_gone(struct mbx_ep *ep, struct peer *peer, int error, boo
         backlog_remove(ep, backlog, req);
         request_complete(ep, req, error);
     }
-    credit_without_end(peer); /* so that the next ones fail at once */
+    credit_without_end(peer); /* so that later sends fail at once */
 }
 
 static bool backlog_on_refers(struct mbx_ep *ep, const struct peer *peer)

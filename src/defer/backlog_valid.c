@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * backlog_valid.c - sends that wait at their sender, and the table in which their receiver sees
- * them: backlog.c I1 to I6, sendtable.h I1, I3.
+ * backlog_valid.c - checks the deferred sends, and the table in which their receiver sees them:
+ * backlog.c I1 to I6, sendtable.h I1, I3.
  */
 #include "defer/backlog.h"
 #include "defer/sendtable.h"
@@ -9,9 +9,9 @@
 
 struct tally {
     uint32_t claims, locks, locking;
-    uint64_t count, old;  /* sends; of these, before fresh */
-    uint64_t youngest;    /* deferred.seq of the last of these */
-    uint32_t rtrs, known; /* RTRs; of these, before unread */
+    uint64_t count, old;  /* the number of sends, and of sends before fresh */
+    uint64_t youngest;    /* deferred.seq of the last one before fresh */
+    uint32_t rtrs, known; /* the number of RTRs, and of RTRs before unread */
     uint32_t losers;
 };
 
@@ -29,7 +29,7 @@ static bool has_rtr(const struct mbx_ep *ep, const struct request *req)
     return mbx_match_first(&ep_defer(ep)->backlogs->match, &req->deferred.envelope) != NULL;
 }
 
-/* Is a send behind those before it in the engine, too? */
+/* Do the sends have the same order in the engine? */
 static bool send_keeps_its_place(const struct request *req, struct tally *tally)
 {
     bool is_first = tally->old++ == 0;
@@ -39,7 +39,7 @@ static bool send_keeps_its_place(const struct request *req, struct tally *tally)
     return is_first || is_younger;
 }
 
-/* One of the sends; is_old: it stands before fresh. */
+/* Checks one send; is_old: it is before fresh. */
 static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
                           const struct request *req, bool is_old, struct tally *tally)
 {
@@ -106,7 +106,7 @@ static bool claims_are_valid(const struct backlog *backlog, const struct tally *
            HOLDS("backlog.c I6", !backlog->is_locking || backlog->locks == backlog->claims);
 }
 
-/* Nothing is left when it is over. */
+/* Is nothing left after the end of an epoch? */
 static bool off_is_valid(const struct backlog *backlog)
 {
     return HOLDS("backlog.c I4", list_is_empty(&backlog->sends)) &&

@@ -12,10 +12,10 @@
  *      │ └───────────────────────┴──── another sender has it: the claim is lost
  *      └─────── the receive has no word: an ordinary claim (claims.c)
  *
- * LOCK is a claim already.  Nothing else is compared meanwhile: the claim of a later send could
- * be there first, while a receive that is before it for both sends is still open.  For the same
- * reason no word is taken while a claim without one is unresolved: that claim travels, and the
- * word would be taken at once.
+ * LOCK counts as a claim.  No comparison is made meanwhile: the claim of a later send could
+ * arrive first, while an earlier receive that matches both sends is still open.  For the same
+ * reason no word is taken while a claim without one is unresolved: that claim is still on its
+ * way, and the word would be taken at once.
  *
  * backlog.c I6 is the invariant.
  */
@@ -35,7 +35,7 @@ void by_sender_name(const struct mbx_ep *ep, const struct peer *peer, const stru
                     struct wire_rtr *rtr)
 {
     if (peer->link->transport != ep->net.transport)
-        return; /* words are in the memory of one transport, and the peer is on another */
+        return; /* words are in the memory of one transport, and the peer uses another */
     rtr->word = req->open.word;
     rtr->owner_id = peer->number;
 }
@@ -48,7 +48,7 @@ void by_sender_close(struct mbx_ep *ep, struct request *req)
 
 /* ---- at a sender ---- */
 
-/* req, which counts as a claim with a word, has the word. */
+/* req, which counts as a claim with a word, has taken the word. */
 static void won(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     req->flags |= REQUEST_WON;
@@ -58,7 +58,7 @@ static void won(struct mbx_ep *ep, struct peer *peer, struct request *req)
     backlog_claim_leaves(ep, peer, req);
 }
 
-/* Another sender has it. */
+/* Another sender has taken the word. */
 static void lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     peer->backlog->claims--;
@@ -101,11 +101,12 @@ void by_sender_exchanged(void *arg, uint64_t cookie, int error, bool is_exchange
     peer = peer_get(ep, req->peer);
     peer->backlog->is_locking = false;
     if (error != 0) {
-        /* the receiver decides; not now, for this may be in the midst of a call of ours */
+        /* the receiver decides; the claim is only queued, since this may be called within
+         * another call */
         peer->backlog->locks--;
         proto_move(ep, req, BACKLOG_CLAIM);
         outq_push(ep, peer, req);
-        return; /* the answer to the claim will go on */
+        return; /* the answer to the claim calls backlog_pump() */
     }
     if (is_exchanged)
         won(ep, peer, req);

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * claims.c - deferred sends and the RTRs of their receiver: compared with each other, and claimed.
+ * claims.c - compares deferred sends with the RTRs of their receiver, and claims receives.
  *
  *      rtrs    r1 r2 | r3 ...   unread: from r3 on not compared
  *      sends   s1 s2 s3 | s4    fresh: from s4 on not compared
- *              └ DEFERRED ── suits an RTR ──> CLAIM ──> WAIT_RETIRE
+ *              └ DEFERRED ── matches RTR ──> CLAIM ──> WAIT_RETIRE
  *
- * What may be claimed: the earliest RTR that suits the send, by the earliest send that suits the
- * RTR.  A send whose claim is unresolved counts as waiting: if it loses, the next RTR that suits
- * it is its own, and no later send may have that.  So, in this order
- *   1. a send whose claim was lost, or else the first fresh one, looks for an RTR, but only while
- *      no claim is unresolved;
- *   2. when there is no send of rule 1, the first unread RTR looks for a send.  If the earliest
- *      send that suits it has an unresolved claim, this RTR and all behind it stay unread until
- *      that claim is resolved.
+ * A receive may be claimed if its RTR is the earliest that matches the send, and the send is
+ * the earliest that matches the RTR.  A send whose claim is unresolved counts as waiting: if it
+ * loses, it has the right to the next RTR that matches it, before any later send.  So, in this
+ * order
+ *   1. a send whose claim was lost, or otherwise the first fresh one, is compared with the
+ *      RTRs, but only while no claim is unresolved;
+ *   2. when there is no send for rule 1, the first unread RTR is compared with the sends.  If
+ *      the earliest send that matches it has an unresolved claim, this RTR and all later ones
+ *      stay unread until that claim is resolved.
  *
  * With MBX_MATCH_AT=sender the receive may have a word, which is taken before the claim leaves
  * (by_sender.c).
  *
- * The matching engine is used the other way round: deferred sends are its messages, RTRs its
- * receives, and the source of both is the peer.  A claimed send stays in the engine, in its place
- * (backlog.c I2); its RTR does not, because whatever becomes of the claim, that receive will not
- * be open any more.
+ * The matching engine is used in reverse: deferred sends are its messages, RTRs its receives,
+ * and the source of both is the peer.  A send with a claim keeps its place in the engine
+ * (backlog.c I2); its RTR leaves, because with any result of the claim that receive is no
+ * longer open.
  *
- * Or the peer takes some of the sends by itself, where it sees them (sendtable.h): then they wait
- * for FIN or CTS as after a RETIRE that says so.  It does so only between our functions: what decides about
- * a send shuts the table first, and learns what was taken.
+ * The peer can also pull sends that it sees in a table (sendtable.h): then they wait for FIN or
+ * CTS as after a RETIRE with WON.  It can do so only while the table is open: code that decides
+ * about a send shuts the table first, and learns which sends were pulled.
  *
- * backlog.c says when all of that happens, and has the invariants.
+ * backlog.c decides when all of that happens, and has the invariants.
  */
 #include "defer/backlog.h"
 
@@ -55,12 +56,12 @@ void rtr_drop_all(struct mbx_ep *ep, struct backlog *backlog)
         rtr_drop(ep, backlog, rtr_of(backlog->rtrs.next));
 }
 
-/* req is no longer among the sends. */
+/* Removes req from the sends. */
 void backlog_remove(struct mbx_ep *ep, struct backlog *backlog, struct request *req)
 {
     assert(backlog->count != 0);
     assert(backlog->sendtable == NULL ||
-           !backlog->sendtable->is_open); /* else the peer may take it now */
+           !backlog->sendtable->is_open); /* otherwise the peer might pull it now */
     if (backlog->fresh == &req->queue)
         backlog->fresh = req->queue.next;
     if (backlog->sendtable != NULL)
@@ -81,7 +82,7 @@ void backlog_table_end(struct mbx_ep *ep, struct backlog *backlog)
     backlog->sendtable = NULL;
 }
 
-/* req is not to be compared again. */
+/* Removes req from lost[]. */
 void backlog_unlost(struct backlog *backlog, const struct request *req)
 {
     for (uint32_t i = 0; i < backlog->lost_count; i++)
@@ -89,7 +90,7 @@ void backlog_unlost(struct backlog *backlog, const struct request *req)
             backlog->lost[i--] = backlog->lost[--backlog->lost_count];
 }
 
-/* The peer has taken req, and will say FIN or CTS. */
+/* The peer has pulled req, and will send a FIN or CTS. */
 static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     bool is_short = sendtable_is_short(req) && req->protocol <= MBX_BOUNCE;
@@ -106,7 +107,8 @@ static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request 
     proto_move(ep, req, is_short ? EAGER_WAIT_FIN : RNDV_WAIT_FIN);
 }
 
-/* From here to backlog_show() the peer takes nothing; what it has taken is known. */
+/* From here to backlog_show() the peer can pull no send; the sends that it has pulled are
+ * known. */
 void backlog_shut(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
@@ -126,7 +128,7 @@ void backlog_shut(struct mbx_ep *ep, struct peer *peer)
         backlog_pulled(ep, peer, backlog->sendtable->entries[__builtin_ctz(taken)]);
 }
 
-/* The peer may take what is deferred. */
+/* Lets the peer pull deferred sends. */
 void backlog_show(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
@@ -142,19 +144,19 @@ void backlog_show(struct mbx_ep *ep, struct peer *peer)
 
 /* ---- claims ---- */
 
-/* So much of the message travels with its claim. */
+/* The bytes of payload in a claim. */
 static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
 {
     size_t capacity = rndv_capacity(ep, WIRE_CLAIM);
 
     if (request_is_in_pieces(req))
-        return 0; /* it is packed once, and the claim may be lost */
+        return 0; /* it can be packed only once, and the claim may be lost */
     if (req->size <= ep->limits.eager_max && req->size <= capacity)
         return req->size;
     return rndv_payload_size(ep, peer_get(ep, req->peer), WIRE_CLAIM, req->size);
 }
 
-/* The claim of req leaves now.  As eager_step(). */
+/* Sends the claim of req now.  As eager_step(). */
 int backlog_claim_step(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
@@ -178,11 +180,12 @@ int backlog_claim_step(struct mbx_ep *ep, struct request *req)
     if (err == -EAGAIN)
         return err;
     proto_move(ep, req,
-               BACKLOG_WAIT_RETIRE); /* if the claim could not leave: until on_gone() */
+               BACKLOG_WAIT_RETIRE); /* also if the claim cannot leave because the peer is gone:
+                                        until backlog_on_gone() */
     return 0;
 }
 
-/* The claim of req is lost: req waits again, and has stayed in its place in the engine. */
+/* The claim of req is lost: req waits again, and has kept its place in the engine. */
 void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct backlog *backlog = peer->backlog;
@@ -191,9 +194,9 @@ void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
     backlog_shut(ep, peer);
     proto_move(ep, req, BACKLOG_DEFERRED);
     req->flags &= (uint32_t)~REQUEST_WON;
-    /* there is space: claims and lost_count together never exceed BACKLOG_CLAIMS.  An RTR claims
-     * only while nothing is lost, and a send that was lost claims only while no claim is
-     * unresolved */
+    /* there is space: claims and lost_count together never exceed BACKLOG_CLAIMS.  An RTR leads
+     * to a claim only while lost[] is empty, and a send from lost[] claims only while no claim
+     * is unresolved */
     assert(backlog->lost_count < BACKLOG_CLAIMS);
     backlog->lost[backlog->lost_count++] = req;
     ep->stats.claims_lost++;
@@ -201,7 +204,7 @@ void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
                     req->remote.request);
 }
 
-/* The peer is to hear of the claim. */
+/* Sends the claim of req, now or in its turn. */
 void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     int err = -EAGAIN;
@@ -213,7 +216,7 @@ void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *
         outq_push(ep, peer, req);
 }
 
-/* rtr wants req. */
+/* Claims the receive of rtr for req. */
 static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *req,
                           struct rtr *rtr)
 {
@@ -235,7 +238,7 @@ static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *
         backlog_claim_leaves(ep, peer, req);
 }
 
-/* The claim of req is decided. */
+/* The claim of req is resolved. */
 void backlog_resolved(struct backlog *backlog, struct request *req)
 {
     if (req->state != BACKLOG_WAIT_RETIRE)
@@ -262,7 +265,7 @@ static struct request *lost_pop(struct backlog *backlog)
     return req;
 }
 
-/* Rule 1: a send looks for an RTR. */
+/* Rule 1: compares a send with the RTRs. */
 static void compare_send(struct mbx_ep *ep, struct peer *peer)
 {
     struct mbx_match *match = &ep_defer(ep)->backlogs->match;
@@ -279,7 +282,7 @@ static void compare_send(struct mbx_ep *ep, struct peer *peer)
         backlog_claim(ep, peer, req, container_of(recv, struct rtr, match));
 }
 
-/* Rule 2: the first unread RTR looks for a send.  False: it has to wait. */
+/* Rule 2: compares the first unread RTR with the sends.  False: it has to wait. */
 static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 {
     struct mbx_match *match = &ep_defer(ep)->backlogs->match;
@@ -290,7 +293,7 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 
     if (msg == NULL) {
         if (mbx_match_post(match, &rtr->match, &msg) < 0) {
-            outq_owe(ep, peer, OWES_COMPARE); /* nobody else would come back to it */
+            outq_owe(ep, peer, OWES_COMPARE); /* no other event would repeat this */
             return false;
         }
         backlog->unread = rtr->node.next;
@@ -303,7 +306,7 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
     return true;
 }
 
-/* Compares what is to be compared next.  False: nothing can be, for now. */
+/* Makes the next comparison.  False: none is possible now. */
 bool backlog_compare(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;

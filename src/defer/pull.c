@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pull.c - the receiver's half of sendtable.h: looking into a table of another process, and
- * taking.
+ * pull.c - the receiver's half of sendtable.h: reads the table of another process, and pulls
+ * messages.
  *
- * What is there is another's memory: each word is read once and checked where it is used.  A
- * sender that lies about its table deceives itself: it says which of its messages come first,
- * and where their bytes are, and could send the same by itself.
+ * The table is memory of another process: each word is read once and checked where it is used.
+ * A sender with a wrong table harms only itself: the table has the order of its messages and
+ * the place of their bytes, and it could send the same messages directly.
  */
 #include "defer/pull.h"
 #include "transport/atomics.h"
@@ -15,7 +15,7 @@ static int pull_read(const struct peer *peer, uint64_t index, uint64_t *words, s
     return transport_load(peer->link, index, words, count);
 }
 
-/* Does the entry with these first words suit? */
+/* Does the entry with these first words match? */
 static bool fits(const uint64_t *words, const struct mbx_match_envelope *envelope,
                  uint64_t ignore)
 {
@@ -25,7 +25,7 @@ static bool fits(const uint64_t *words, const struct mbx_match_envelope *envelop
     return mbx_match_accepts(envelope, ignore, &message);
 }
 
-/* What was read, as if it had come by itself.  0; -EAGAIN: there is no such message, for now;
+/* Makes an arrival of the words that were read.  0; -EAGAIN: there is no such message, for now;
  * or as transport_load(). */
 static int unpack(const struct peer *peer, const struct pull_table *table,
                   const uint64_t *words, struct pull *pull)
@@ -51,7 +51,7 @@ static int unpack(const struct peer *peer, const struct pull_table *table,
                      : 0;
 }
 
-/* The sender waits for an answer to its claim, which it has got. */
+/* Does the sender wait for the answer to a claim that was granted? */
 static bool is_granted(const struct pull_table *table, uint64_t sender)
 {
     for (size_t i = 0; i < ARRAY_COUNT(table->granted); i++)
@@ -111,7 +111,7 @@ int pull_find(const struct peer *peer, const struct pull_table *table,
                : -EAGAIN;
 }
 
-/* Exchanges the version that was seen for this one. */
+/* Swaps the version that was seen for this one. */
 static bool exchange(const struct peer *peer, const struct pull_table *table,
                      const struct pull *pull, uint64_t version)
 {

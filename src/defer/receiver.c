@@ -2,49 +2,51 @@
 /*
  * receiver.c - the receiver's half of matching at the sender.
  *
- * A peer that defers messages (DEFER) gets an RTR for each open receive that could take one of
- * them, in posting order, and for each one that is posted later and waits.  It answers with
- * CLAIM when one suits a message that it defers:
+ * A peer that defers messages (DEFER) gets an RTR for each open receive that could match one of
+ * them, in posting order, and for each one that is posted later and waits.  It answers with a
+ * CLAIM when one matches a deferred message:
  *
- *   the receive is open      it is matched, as if the message had come: RETIRE with WON, or FIN
- *                            if the payload came with the claim; the others get RETIRE
+ *   the receive is open      it is matched, as if the message had arrived: RETIRE with WON, or FIN
+ *                            if the payload came with the claim; the other peers get a RETIRE
  *   it is not                RETIRE without WON: the claim is lost
  *
- * Every claim is answered.  The RETIREs to the others are not needed, they only keep their
- * lists short; where there is no space for one now it is left out.
+ * Every claim is answered.  The RETIREs to the other peers are not needed, they only keep their
+ * lists short; without space for one now it is omitted.
  *
- * Once a peer has deferred something, all open receives are on a list of their own in posting
- * order, until enough of them have left it while no peer deferred anything.  What a deferring
- * peer has been told is a place on that list: it knows the receives before `next` that are still
- * open, and no other.
+ * Once a peer has deferred a send, all open receives are on a list of their own in posting
+ * order, until enough of them have left it while no peer deferred sends.  The receives that a
+ * deferring peer knows are described by a place on that list: it knows the open receives before
+ * `next`, and no others.
  *
  *   open     r1  r2  r3  r4  r5             request.queue, numbered in open.number
  *                        ^next of a deferring peer with little space
  *                                 ^next of one that knows them all
  *
- * A DEFER costs its sender a packet, so it must not cost us a walk along the list: behind
- * one, next is the head, and comes on by CHECKS_MOST receives at a time that it is not told of.
+ * A DEFER costs its sender a packet, so it must not cost us a walk along the list: after a
+ * DEFER, next is the first receive, and moves past at most CHECKS_MOST receives at a time that
+ * do not concern the peer.
  *
- * Where a deferring peer shows what it defers (sendtable.h), none of that is needed for most: a
- * receive, when it is posted or would be advertised, takes the first message there that it
- * accepts, if it is itself the first that accepts it.  Else it gets its RTR.  A probe looks
- * there, too.
+ * If a deferring peer shows its sends in a table (sendtable.h), most receives need no RTR: a
+ * receive that is posted, or is about to be advertised, pulls the first message there that it
+ * accepts, if it is itself the first receive that accepts it.  Otherwise an RTR is sent.  A
+ * probe also reads the table.
  *
- * A matched probe takes a deferred message by RETIRE without a claim, after the deferring peer
- * has said (PEEKED) that this is the one that such a receive would take.  The deferring peer
- * sends nothing by itself until it hears from us, and what we were told is forgotten with the
- * next CREDIT or RTR to it, so what it said is true as long as we know it.
+ * A matched probe takes a deferred message by a RETIRE without a claim, after the deferring
+ * peer has reported (PEEKED) that such a receive would match this message.  The deferring peer
+ * then sends nothing until it gets a packet from us, and we forget the answer with the next
+ * CREDIT or RTR to it, so the answer is valid while we remember it.
  *
  * Invariants
  *   I1  while receiver.is_open, a request is on open if and only if it is POSTED and in its
- *       engine; else open is empty
- *   I2  deferrer.live counts RTRs that it may still have; it never has more than capacity
- *   I3  no more than BACKLOG_CLAIMS + 1 answers wait for a deferring peer: a correct one has no
- *       more claims than that (backlog.c I6), and what would be one more is refused
+ *       engine; otherwise open is empty
+ *   I2  deferrer.live counts the RTRs that the peer may still have; these are never more than
+ *       capacity
+ *   I3  no more than BACKLOG_CLAIMS + 1 answers wait for a deferring peer: a correct peer has
+ *       no more claims than that (backlog.c I6), and one more is refused
  *   I4  a deferring peer is on receiver.deferrers if and only if peer.defer.defers
- *   I5  a deferring peer that has answered a probe has no question open, and no open receive
- *       would take the message that it named
- *   I6  while there are deferring peers, a device has no receive or gives it back
+ *   I5  a deferring peer that has answered a probe has no other question to answer, and no open
+ *       receive would match the message that it named
+ *   I6  while there are deferring peers, a device has no receives, or is giving them back
  *   I7  while there are deferring peers, receiver.is_open
  */
 #include "defer/receiver.h"
@@ -54,7 +56,7 @@
 #include "defer/backlog.h"
 #include "defer/by_sender.h"
 
-/* Receives that a deferring peer is not told of, passed at a time. */
+/* Receives that do not concern a deferring peer, and are passed at a time. */
 #define CHECKS_MOST 128
 
 /* ---- made and ended ---- */
@@ -95,15 +97,16 @@ static void receiver_open(struct mbx_ep *ep, struct receiver *receiver)
     module_watch_all(ep, true);
 }
 
-/* Nothing more is to be told to a peer that has deferred. */
+/* Is there nothing more to send to a peer that has deferred? */
 static bool deferrer_is_over(const struct deferrer *deferrer)
 {
     return !peer_defer(deferrer->peer)->defers && deferrer->answer_count == 0 &&
            (deferrer->peer->owes & (OWES_RTR | OWES_PEEK | OWES_ANSWER)) == 0;
 }
 
-/* No peer defers anything, nor has for a while: the list ends, and what is kept of peers that have
- * deferred, so that receives and messages cost what they did before.  Numbers go on. */
+/* No peer has deferred a send for a while: ends the list, and frees the state of peers that
+ * have deferred, so that receives and messages have their usual cost again.  The numbers
+ * continue. */
 static void receiver_close(struct mbx_ep *ep, struct receiver *receiver)
 {
     while (!list_is_empty(&receiver->open))
@@ -120,8 +123,8 @@ static void receiver_close(struct mbx_ep *ep, struct receiver *receiver)
     }
 }
 
-/* A receive has left the list while no peer deferred anything.  Making the list again costs little
- * beside what it costs to keep it for so many. */
+/* A receive has left the list while no peer deferred a send.  Making the list again costs
+ * little compared with keeping it for this many receives. */
 static void receiver_calms(struct mbx_ep *ep, struct receiver *receiver)
 {
     const uint64_t most =
@@ -163,7 +166,7 @@ static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
         device_extra_credit(ep);
 }
 
-/* A message of this peer has come by itself: it defers no longer. */
+/* A message of this peer has arrived without a claim: it no longer defers. */
 static void receiver_leave(struct mbx_ep *ep, struct peer *peer)
 {
     peer->deferrer->reported = 0;
@@ -183,7 +186,7 @@ static bool receiver_on_refers(struct mbx_ep *ep, const struct peer *peer)
     return peer_defer(peer)->defers;
 }
 
-/* A peer defers messages for us. */
+/* A peer defers messages to us. */
 static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_defer *defer = &packet->body.defer;
@@ -234,8 +237,8 @@ struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
     return context != NULL ? mbx_match_first(&context->match, envelope) : NULL;
 }
 
-/* req, which waits in its engine, takes what the deferring peer shows, if it is the first that
- * may. True: *pull is its message, and it has left its engine. */
+/* req, which waits in its engine, pulls a message that the deferring peer shows, if req is the
+ * first receive that accepts it.  True: *pull is its message, and req has left its engine. */
 static bool pull_for(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req,
                      struct pull *pull)
 {
@@ -243,7 +246,7 @@ static bool pull_for(struct mbx_ep *ep, struct deferrer *deferrer, struct reques
     const struct mbx_match_envelope *envelope = &pull->arrival.envelope;
 
     if (peer->outq.fins > FINS_MOST)
-        return false; /* it does not read what we have taken */
+        return false; /* the peer does not read our FINs */
     if (pull_find(peer, &deferrer->table, &req->match.envelope, req->match.ignore, pull) != 1 ||
         receiver_wanted_by(ep, envelope) != &req->match ||
         lockword_owner(ep, req->open.word) != MBX_ANY_SOURCE ||
@@ -266,7 +269,8 @@ void receiver_forget(struct peer *peer)
         return;
     deferrer->is_answered = false;
     if (!(peer->owes & OWES_PEEK))
-        deferrer->is_asked = false; /* the answer may be older than what we say now */
+        deferrer->is_asked = false; /* the answer may be older than the packet that we send
+                                       now */
 }
 
 static bool suits(const struct deferrer *deferrer, const struct request *req)
@@ -306,15 +310,16 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
     return 0;
 }
 
-/* It was told of so much credit that it leaves: an RTR would come behind that and be void.
- * What it still defers then comes with another DEFER.  A peer that defers has used up what it
- * knew of, so what it was told since its last message came has not been used. */
+/* Has the peer so much credit that its sends leave?  Then an RTR would come after that, and be
+ * void.  Sends that it still defers then come with another DEFER.  A deferring peer has used
+ * all the credit that it knew of, so credit that was reported after its last message is still
+ * unused. */
 static bool will_leave(const struct mbx_ep *ep, const struct deferrer *deferrer)
 {
     return deferrer->reported >= credit_half(ep_credit(ep)->window);
 }
 
-/* req, which is the next that the deferring peer is to hear of, takes its message instead. */
+/* req, the next receive to advertise to the deferring peer, pulls its message instead. */
 static bool receiver_pull_one(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req)
 {
     struct pull pull;
@@ -333,7 +338,8 @@ static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
     if (will_leave(ep, deferrer))
         return 0;
     if (!device_is_home(ep) || (peer->owes & OWES_ANSWER))
-        return -EAGAIN; /* a RETIRE first: the sender must not claim with what we have taken */
+        return -EAGAIN; /* a RETIRE first: the sender must not claim for a message that we have
+                           taken */
     while (deferrer->next != &ep_defer(ep)->receiver->open && !deferrer->knows_full) {
         struct request *req = request_of_queue(deferrer->next);
         int err = 0;
@@ -341,7 +347,7 @@ static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
         ep->stats.rtr_checks++;
         if (req->open.number > deferrer->from && suits(deferrer, req)) {
             if (receiver_pull_one(ep, deferrer, req))
-                continue; /* next is the one behind it */
+                continue; /* next is now the following receive */
             err = send_rtr(ep, deferrer, req);
         } else if (++checks > CHECKS_MOST) {
             ep_wake_sleeper(ep);
@@ -354,7 +360,8 @@ static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
     return 0;
 }
 
-/* req, which has just been posted, takes what somebody shows: then nobody hears of it. */
+/* req, which has just been posted, pulls a message that a peer shows: then it is not
+ * advertised. */
 static bool receiver_at_once(struct mbx_ep *ep, struct request *req)
 {
     struct list *node;
@@ -367,7 +374,7 @@ static bool receiver_at_once(struct mbx_ep *ep, struct request *req)
 
         if (!suits(deferrer, req) || !pull_for(ep, deferrer, req, &pull))
             continue;
-        list_remove(node); /* the others are first the next time */
+        list_remove(node); /* the others come first the next time */
         list_add_tail(&ep_defer(ep)->receiver->deferrers, node);
         recv_matched(ep, req, &pull.arrival);
         return true;
@@ -375,7 +382,7 @@ static bool receiver_at_once(struct mbx_ep *ep, struct request *req)
     return false;
 }
 
-/* req waits in its engine. */
+/* req has been posted and waits in its engine. */
 static void receiver_on_posted(struct mbx_ep *ep, struct request *req)
 {
     struct list *node, *next;
@@ -391,14 +398,14 @@ static void receiver_on_posted(struct mbx_ep *ep, struct request *req)
         struct deferrer *deferrer = deferrer_of(node);
 
         if (suits(deferrer, req))
-            receiver_forget(deferrer->peer); /* of two that suit this one goes first */
+            receiver_forget(deferrer->peer); /* a message for this receive must not be probed */
         if (suits(deferrer, req) || deferrer->next != &req->queue)
             outq_owe_now(ep, deferrer->peer, OWES_RTR);
         else
             deferrer->next =
-                &ep_defer(ep)->receiver->open; /* it is the last, and not for this one */
+                &ep_defer(ep)->receiver->open; /* the last receive, irrelevant to the peer */
         if (!recv_is_open(req))
-            return; /* it has taken something after all */
+            return; /* it has matched meanwhile */
     }
 }
 
@@ -439,7 +446,7 @@ bool receiver_answer(struct mbx_ep *ep, struct deferrer *deferrer, struct answer
     return true;
 }
 
-/* It has an RTR that is of no use any more. */
+/* Tells the peer that the receive of an RTR is no longer open. */
 static void retire(struct mbx_ep *ep, struct deferrer *deferrer, const struct request *req)
 {
     const struct answer what = {.receiver = req->completion.request};
@@ -451,7 +458,7 @@ static void retire(struct mbx_ep *ep, struct deferrer *deferrer, const struct re
     deferrer->live -= deferrer->live != 0;
 }
 
-/* req is not open any more; winner has it, or NULL. */
+/* req is no longer open; winner: the peer that won it, or NULL. */
 static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct peer *winner)
 {
     struct list *open = &ep_defer(ep)->receiver->open, *node;
@@ -466,7 +473,7 @@ static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct
         else if (!suits(deferrer, req) || req->open.number <= deferrer->from ||
                  (deferrer->next != open &&
                   request_of_queue(deferrer->next)->open.number < req->open.number))
-            continue; /* never told, or dropped there since */
+            continue; /* never advertised, or dropped there since */
         else if (deferrer->peer == winner)
             deferrer->live -= deferrer->live != 0;
         else
@@ -482,7 +489,7 @@ static void receiver_on_left(struct mbx_ep *ep, struct request *req, enum recv_c
 
     (void)cause;
     if (!list_is_linked(&req->queue))
-        return; /* it was just posted, and nobody was told */
+        return; /* it was just posted, and never advertised */
     receiver_closed(ep, req, by);
     if (unlikely(list_is_empty(&receiver->deferrers)))
         receiver_calms(ep, receiver);
@@ -490,9 +497,8 @@ static void receiver_on_left(struct mbx_ep *ep, struct request *req, enum recv_c
 
 /* ---- claims ---- */
 
-/* Does the deferring peer know of this open receive?  It goes on to the next batch only without unresolved
- * claims.
- */
+/* Does the deferring peer know this open receive?  It requests the next batch only without
+ * unresolved claims. */
 static bool was_advertised(const struct mbx_ep *ep, const struct deferrer *deferrer,
                            const struct request *req)
 {
@@ -501,10 +507,11 @@ static bool was_advertised(const struct mbx_ep *ep, const struct deferrer *defer
             req->open.number < request_of_queue(deferrer->next)->open.number);
 }
 
-/* The open receive that is claimed, and may be.  A correct peer is refused only a receive that is not open any
- * more: to the peer one that was refused is gone, and a later receive must not have its message.  So whether the
- * device has given back all does not count here.  It had when the peer was told of this receive; since then it has
- * been given none, and the peer has sent no message that could wait for the device's answer. */
+/* The open receive that a claim names, if it may be claimed.  A correct peer is refused only a
+ * receive that is no longer open: for the peer a refused receive is gone, and a later receive
+ * must not get its message.  So it does not matter here whether the device has given back all
+ * receives.  It had when this receive was advertised; since then it got none, and the peer has
+ * sent no message that could wait for the device's answer. */
 static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
                                const struct wire_packet *packet)
 {
@@ -519,7 +526,7 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
     return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) ? req : NULL;
 }
 
-/* The message as it would have come by itself. */
+/* The message of a claim, as an arrival. */
 static struct arrival claim_arrival(const struct peer *peer, const struct wire_packet *packet,
                                     struct wire_rts *rts)
 {
@@ -537,7 +544,7 @@ static struct arrival claim_arrival(const struct peer *peer, const struct wire_p
     };
 }
 
-/* 0; -EPROTO: the peer has more unanswered claims than it may. */
+/* Answers a claim.  0; -EPROTO: the peer has more unanswered claims than allowed. */
 static int answer_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_claim *claim,
                         bool has_won)
 {

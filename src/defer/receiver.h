@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receiver.h - open receives of which deferring peers are told.  Private to src/defer;
- * receiver.c tells how.
+ * receiver.h - open receives, and their advertisement to deferring peers.  Private to
+ * src/defer; see receiver.c.
  */
 #ifndef DEFER_RECEIVER_H
 #define DEFER_RECEIVER_H
@@ -12,7 +12,7 @@
 
 /* ---- of receiver.c and remote_probe.c alone, and of receiver_valid.c ---- */
 
-/* The RETIRE that a deferring peer is to get. */
+/* A RETIRE that is owed to a deferring peer. */
 struct answer {
     uint64_t sender, receiver;
     bool has_won;
@@ -22,45 +22,46 @@ struct answer {
 struct deferrer {
     struct peer *peer;
     struct list node;        /* on receiver.deferrers while peer.defer.defers */
-    uint64_t epoch;          /* that its last DEFER names */
-    struct pull_table table; /* where we pull what it defers */
-    uint64_t reported; /* envelopes of credit it was told of since its last message came */
+    uint64_t epoch;          /* in its last DEFER */
+    struct pull_table table; /* the table from which we pull its deferred sends */
+    uint64_t reported; /* envelopes of credit that were reported to it since its last message */
 
     uint64_t capacity; /* for RTRs at the peer */
     uint64_t live;     /* RTRs that the peer may still have */
     uint64_t from;     /* the peer has dropped the RTRs up to this number */
     struct list *next; /* the first receive on open that the peer does not know, or the head */
-    bool knows_full;   /* the last RTR said that its capacity is used up */
+    bool knows_full;   /* the last RTR reported that its capacity is used up */
 
-    uint64_t question;               /* number of the last PEEK, owed or sent */
-    struct mbx_match_envelope asked; /* that the last PEEK asks for */
-    uint64_t ignore;                 /* ignore bits of the last PEEK */
+    uint64_t question;               /* the number of the last PEEK, owed or sent */
+    struct mbx_match_envelope asked; /* the arguments of the last PEEK */
+    uint64_t ignore;                 /* the ignore bits of the last PEEK */
     bool is_asked;                   /* the last PEEK has no answer yet */
-    bool is_answered; /* PEEKED has named a message, and nothing has made that untrue */
+    bool is_answered;          /* PEEKED has named a message, and the answer is still valid */
     struct wire_peeked peeked; /* the answer */
-    struct mbx_status status;  /* of the message that the answer names */
-    unsigned spared;           /* probes for something else since the answer was last of use */
-    unsigned doubled;          /* how often the probes were doubled that an answer survives */
-    uint64_t others;           /* probes for something else since the last PEEK */
-    bool is_put_off;           /* a question waits until the last one is over */
-    struct mbx_match_envelope next_asked; /* that the waiting question asks for */
-    uint64_t next_ignore;                 /* ignore bits of the waiting question */
+    struct mbx_status status;  /* of the message in the answer */
+    unsigned spared;           /* probes with other arguments since the answer was last used */
+    unsigned doubled;          /* how often the number of probes that an answer survives was
+                                  doubled */
+    uint64_t others;           /* probes with other arguments since the last PEEK */
+    bool is_put_off;           /* a question waits until the current one is over */
+    struct mbx_match_envelope next_asked; /* the arguments of the waiting question */
+    uint64_t next_ignore;                 /* the ignore bits of the waiting question */
 
     uint32_t answer_count;
-    struct answer answers[BACKLOG_CLAIMS + 1]; /* to the claims, and to a matched probe */
+    struct answer answers[BACKLOG_CLAIMS + 1]; /* to claims, and to a matched probe */
 };
 
 /* Glossary: open receive - a posted receive that no message has met and no sender has won */
-/* What the deferring peers of an endpoint share. */
+/* Shared by the deferring peers of an endpoint. */
 struct receiver {
     bool is_open;          /* open receives are on the list */
     struct list open;      /* receives */
     struct list deferrers; /* deferrer.node */
-    uint64_t calm;         /* receives that have left the list since a peer deferred */
-    uint64_t numbered;     /* receives, so far */
+    uint64_t calm;         /* receives that have left the list since a peer last deferred */
+    uint64_t numbered;     /* the number of receives so far */
     uint64_t questions;
-    struct random
-        chance; /* the same in each endpoint: which question is next (remote_probe.c) */
+    struct random chance; /* the same sequence in each endpoint; chooses the next question
+                   (remote_probe.c) */
 };
 
 static inline struct deferrer *deferrer_of(struct list *node)
@@ -68,14 +69,16 @@ static inline struct deferrer *deferrer_of(struct list *node)
     return container_of(node, struct deferrer, node);
 }
 
-/* May what deferring peers show be taken now?  With words it is they who decide. */
+/* May messages in the tables of deferring peers be pulled now?  With words the senders
+ * decide. */
 bool receiver_may_pull(const struct mbx_ep *ep);
-/* The receive that such a message would meet, or NULL. */
+/* The receive that such a message would match, or NULL. */
 struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
                                           const struct mbx_match_envelope *envelope);
-/* What this peer is told of now makes its last answer to a probe uncertain. */
+/* A packet that is sent to this peer now makes its last answer to a probe uncertain. */
 void receiver_forget(struct peer *peer);
-/* The deferring peer is to be told this.  False: it has more unanswered claims than it may. */
+/* Sends this answer to the deferring peer, now or later.  False: it has more unanswered claims
+ * than allowed. */
 bool receiver_answer(struct mbx_ep *ep, struct deferrer *deferrer, struct answer what);
 
 /* Do the invariants of receiver.c hold?  With MBX_CHECKS. */

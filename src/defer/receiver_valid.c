@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receiver_valid.c - the receiver's half of matching at the sender: receiver.c I1 to I5.
+ * receiver_valid.c - checks the receiver's half of matching at the sender: receiver.c I1 to I5.
  */
 #include "defer/receiver.h"
 #include "core/core.h"
@@ -34,7 +34,7 @@ static bool next_is_valid(const struct receiver *receiver, const struct deferrer
     return HOLDS("receiver.c I2", node == deferrer->next);
 }
 
-/* Would an open receive take what the deferring peer has said that it defers? */
+/* Would an open receive match the message that the deferring peer has named? */
 static bool answer_is_wanted(const struct receiver *receiver, const struct deferrer *deferrer)
 {
     const struct mbx_match_envelope envelope = {deferrer->status.context_id,

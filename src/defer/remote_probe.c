@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * remote_probe.c - probes of messages that wait at their senders; receiver.c tells how such
- * messages are received.
+ * remote_probe.c - probes for messages that wait at their senders; receiver.c describes how
+ * such messages are received.
  *
- *   no message here ──> what the deferring peer shows (sendtable.h) ──> found, or there is none
- *                   └─> PEEK ──> PEEKED: the message that such a receive would take, until the
- *                                        deferring peer hears anything else from us
+ *   no message here ──> the table of the deferring peer (sendtable.h) ──> found, or there is none
+ *                   └─> PEEK ──> PEEKED: the message that such a receive would match, valid
+ *                                        until we send the deferring peer another packet
  */
 #include "defer/backlog.h"
 #include "p2p/p2p.h"
 #include "defer/receiver.h"
 #include "defer/pull.h"
 
-/* Probes for something else that an answer survives: twice as many after each answer that was of
- * no use, as whoever takes turns with many questions comes back to each of them. */
+/* The number of probes with other arguments that an answer survives: doubled after each answer
+ * that was not used, since a program that cycles through many probes comes back to each of
+ * them. */
 #define ANSWER_SPARED 2u
 #define DOUBLED_MOST  5u
 
@@ -37,7 +38,7 @@ static int peek_leaves(struct mbx_ep *ep, struct peer *peer)
     if (deferrer->next != &ep_defer(ep)->receiver->open || deferrer->answer_count != 0) {
         if (peer->owes & (OWES_RTR | OWES_ANSWER))
             return -EAGAIN;
-        deferrer->is_asked = false; /* the next probe asks again */
+        deferrer->is_asked = false; /* the next probe sends a PEEK again */
         return 0;
     }
     return outq_notify_message(ep, peer, WIRE_PEEK, 0, &status, &body, NULL, 0);
@@ -57,7 +58,7 @@ static void deferrer_ask(struct mbx_ep *ep, struct deferrer *deferrer,
     outq_owe_now(ep, deferrer->peer, OWES_PEEK);
 }
 
-/* Would an open receive take the message?  Then a probe does not see it. */
+/* Would an open receive match the message?  Then a probe does not see it. */
 static bool remote_probe_is_wanted(const struct receiver *receiver,
                                    const struct mbx_status *status)
 {
@@ -74,7 +75,7 @@ static bool remote_probe_is_wanted(const struct receiver *receiver,
     return false;
 }
 
-/* Asks what was put off. */
+/* Sends the waiting question. */
 static void deferrer_ask_next(struct mbx_ep *ep, struct deferrer *deferrer)
 {
     const struct mbx_match_envelope envelope = deferrer->next_asked;
@@ -88,8 +89,7 @@ static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
     const struct wire_peeked *body = &packet->body.peeked;
     struct deferrer *deferrer = peer->deferrer;
 
-    if (deferrer ==
-        NULL) /* it may be the answer to a peer's last question before receiver_close() */
+    if (deferrer == NULL) /* it may answer a question from before receiver_close() */
         return ep_defer(ep)->receiver != NULL &&
                        body->question <= ep_defer(ep)->receiver->questions
                    ? 0
@@ -125,7 +125,7 @@ static bool is_question(const struct deferrer *deferrer,
            deferrer->asked.tag == envelope->tag && deferrer->ignore == ignore;
 }
 
-/* The deferred message is this process's from now on. */
+/* Takes the deferred message over to this process. */
 static struct message *remote_probe_take(struct mbx_ep *ep, struct deferrer *deferrer)
 {
     const struct wire_rts rts = {deferrer->peeked.sender, deferrer->peeked.size,
@@ -148,8 +148,8 @@ static struct message *remote_probe_take(struct mbx_ep *ep, struct deferrer *def
     return message;
 }
 
-/* What the deferring peer shows is this process's from now on.  0; -EAGAIN it has changed;
- * -ENOMEM. */
+/* Takes a message in the table of the deferring peer over to this process.  0; -EAGAIN the
+ * table has changed; -ENOMEM. */
 static int deferrer_pull(struct mbx_ep *ep, struct deferrer *deferrer, const struct pull *pull,
                          struct message **out)
 {
@@ -176,7 +176,8 @@ static int deferrer_pull(struct mbx_ep *ep, struct deferrer *deferrer, const str
     return 0;
 }
 
-/* Does the answer wait for its question to come again?  A probe for something else has come. */
+/* A probe with other arguments has come: is the answer still kept, in case that its question is
+ * repeated? */
 static bool answer_is_spared(struct deferrer *deferrer)
 {
     if (!deferrer->is_answered)
@@ -188,9 +189,9 @@ static bool answer_is_spared(struct deferrer *deferrer)
     return false;
 }
 
-/* Of the other questions that come meanwhile one is asked next, and each may be that: where a
- * program takes turns with them, and answers come always at the same place between its probes, the
- * first or the last of them would be the same few each time. */
+/* Chooses one of the other questions that come meanwhile at random, each with the same chance:
+ * if a program cycles through them, and answers always come at the same place between its
+ * probes, the first or the last of them would be the same few each time. */
 static void deferrer_put_off(struct mbx_ep *ep, struct deferrer *deferrer,
                              const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
@@ -202,8 +203,8 @@ static void deferrer_put_off(struct mbx_ep *ep, struct deferrer *deferrer,
     deferrer->next_ignore = ignore;
 }
 
-/* A probe wants to know this.  One question at a time; an answer is there when its question comes
- * again. */
+/* A probe has this question.  One question is sent at a time; its answer is used when the
+ * question is repeated. */
 static void deferrer_probe(struct mbx_ep *ep, struct deferrer *deferrer,
                            const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
@@ -215,9 +216,8 @@ static void deferrer_probe(struct mbx_ep *ep, struct deferrer *deferrer,
         deferrer_ask(ep, deferrer, envelope, ignore);
 }
 
-/* Probes the messages that the deferring peer shows in its table.  1 and *status; 0 it defers
- * nothing of the kind; -EAGAIN the table cannot tell, ask the deferring peer by PEEK;
- * -ENOMEM. */
+/* Probes the messages in the table of the deferring peer.  1 and *status; 0 it defers no such
+ * message; -EAGAIN the table does not show it, send a PEEK; -ENOMEM. */
 static int deferrer_peek_table(struct mbx_ep *ep, struct deferrer *deferrer,
                                const struct mbx_match_envelope *wanted, uint64_t ignore,
                                struct mbx_status *status, struct message **message)
@@ -260,7 +260,7 @@ static int on_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope
         if (envelope->source != MBX_ANY_SOURCE && envelope->source != deferrer->peer->number)
             continue;
         if (message != NULL && deferrer->peer->outq.fins > FINS_MOST)
-            continue; /* it does not read what we have taken */
+            continue; /* the peer does not read our FINs */
         found = deferrer_peek_table(ep, deferrer, envelope, ignore, status, message);
         if (found == 1 || found == -ENOMEM)
             return found;

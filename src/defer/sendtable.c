@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sendtable.c - the sender's half of sendtable.h: tables are given out, written, shut.
+ * sendtable.c - the sender's half of sendtable.h: allocates, writes and shuts tables.
  *
- * Appending is a few words; a table is written anew when half of it is gone and there is more
- * to show, so that costs two entries for each message that was taken.
+ * Appending writes a few words.  A table is rewritten when half of its entries are gone and
+ * there are more sends to show, so rewriting costs two entries for each message that was
+ * pulled.
  */
 #include "defer/sendtable.h"
 
@@ -35,7 +36,7 @@ static void sendtable_put(struct mbx_ep *ep, uint64_t index, const uint64_t *wor
     transport_store(ep->net.transport, index, words, count);
 }
 
-/* Leaves the version with these flags: SENDTABLE_BUSY or 0, and taken bits. */
+/* Writes a new version with these flags: SENDTABLE_BUSY or 0, and taken bits. */
 static void put_version(struct mbx_ep *ep, struct sendtable *sendtable, uint64_t flags)
 {
     sendtable->version = GENERATION(sendtable->version + 1) | flags;
@@ -82,7 +83,7 @@ void sendtable_fini(struct mbx_ep *ep)
 
 /* ---- shut ---- */
 
-/* May a receiver have made `found` of what we left? */
+/* Can a receiver have changed our version to `found`? */
 static bool is_plausible(const struct sendtable *sendtable, uint64_t found)
 {
     uint64_t all = sendtable->count == SENDTABLE_ENTRIES
@@ -133,7 +134,7 @@ void sendtable_forget(struct sendtable *sendtable, const struct request *req)
             sendtable->gone |= UINT32_C(1) << i;
 }
 
-/* Half of it is gone, and could be used. */
+/* Are half of the entries gone, and could they be used? */
 static bool is_worn(const struct sendtable *sendtable, const struct list *sends)
 {
     uint32_t live = sendtable->count - (uint32_t)__builtin_popcount(sendtable->gone);
@@ -175,8 +176,7 @@ static void sendtable_add(struct mbx_ep *ep, const struct peer *peer,
     sendtable->next = req->queue.next;
 }
 
-/* The live entries, as bits, whose send is not plainly deferred: a claim of it is not
- * resolved. */
+/* The live entries, as bits, whose send has an unresolved claim. */
 static uint32_t claimed_of(const struct sendtable *sendtable)
 {
     uint32_t claimed = 0;

@@ -16,7 +16,8 @@ static int read_blocks(const struct inspect_source *source, uint64_t at, void *t
     if (block != blocks->block) {
         blocks->block = 0;
         if (blocks->from->read(blocks->from, block, blocks->bytes, INSPECT_BLOCK) != 0)
-            return blocks->from->read(blocks->from, at, to, size); /* which may do */
+            return blocks->from->read(blocks->from, at, to, size); /* a smaller read may
+                                                                      succeed */
         blocks->block = block;
     }
     memcpy(to, blocks->bytes + (at - block), size);

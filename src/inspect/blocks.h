@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * blocks.h - a source that keeps the block of another source that was read last: objects of a pool lie side by side, and
- * each read of the memory of another process, or through a debugger, costs more than its bytes.
+ * blocks.h - a source that caches the last block that was read from another source: objects of
+ * a pool are next to each other, and each read from another process, or through a debugger,
+ * costs more than its bytes.
  *
- * What it keeps is of the moment of its reading: inspect_blocks_forget() before something is read again.
+ * The block is as old as its read: call inspect_blocks_forget() before memory is read again.
  */
 #ifndef INSPECT_BLOCKS_H
 #define INSPECT_BLOCKS_H
@@ -13,13 +14,13 @@
 #define INSPECT_BLOCK 4096
 
 struct inspect_blocks {
-    struct inspect_source source; /* first: what is read by */
+    struct inspect_source source; /* must be first; used to read */
     const struct inspect_source *from;
     uint64_t block; /* its address; 0: none */
     unsigned char bytes[INSPECT_BLOCK];
 };
 
-/* `from` has to stay as long as blocks is used. */
+/* `from` must stay valid as long as blocks is used. */
 void inspect_blocks_init(struct inspect_blocks *blocks, const struct inspect_source *from);
 void inspect_blocks_forget(struct inspect_blocks *blocks);
 

@@ -96,7 +96,8 @@ static bool is_collective(const struct inspect_rank *rank, const struct inspect_
            mpi.is_collective;
 }
 
-/* Does it belong to a collective that its rank is in?  One that it has begun and left, MPI_Ibarrier, has another tag. */
+/* Does the entry belong to the collective that its rank is in?  A nonblocking one, such as an
+ * earlier MPI_Ibarrier, has another tag. */
 static bool is_of_this_call(const struct inspect_rank *rank, const struct inspect_entry *entry)
 {
     struct inspect_mpi mpi;
@@ -106,7 +107,7 @@ static bool is_of_this_call(const struct inspect_rank *rank, const struct inspec
            mpi.operation != NULL && !mpi.is_nonblocking;
 }
 
-/* What may be waited for, whatever else is known. */
+/* May the call wait for this entry, if nothing else is known? */
 static bool is_pending(const struct inspect_rank *rank, const struct inspect_entry *entry,
                        enum inspect_call call)
 {
@@ -122,7 +123,8 @@ static bool is_pending(const struct inspect_rank *rank, const struct inspect_ent
            entry->kind != INSPECT_NONE;
 }
 
-/* How many entries say that they are waited for; and the least of what they need. */
+/* The number of entries that are marked as awaited (`needs`), and the least value of
+ * `needs`. */
 static uint32_t count_known(const struct inspect_rank *rank, enum inspect_call call,
                             uint32_t *least)
 {
@@ -167,7 +169,7 @@ bool inspect_needs_all(const struct inspect_rank *rank)
 
 /* ---- the state of each rank by itself ---- */
 
-/* Do both belong to one process?  Its number means something on its host alone. */
+/* Do both belong to one process?  A process id has a meaning only on its host. */
 static bool is_of_process(const struct inspect_rank *a, const struct inspect_rank *b)
 {
     return a->host == b->host && a->head.pid == b->head.pid;
@@ -182,7 +184,7 @@ const struct inspect_rank *inspect_same(const struct inspect_job *job,
     return NULL;
 }
 
-/* Two endpoints may belong to one rank, of which each knows a part. */
+/* Does the process have several endpoints, each of which knows only a part of the rank? */
 static bool is_twice(const struct inspect_job *job, const struct inspect_rank *rank)
 {
     uint32_t count = 0;
@@ -217,8 +219,9 @@ static bool has_stayed(const struct inspect_rank *was, const struct inspect_rank
            inspect_is_still(was, rank);
 }
 
-/* At most so many messages have arrived at a rank and are not counted as sent, because their sends are not complete.  Of what
- * is not among its entries nothing is known. */
+/* An upper bound of the messages that have arrived at a rank and are not counted as sent,
+ * because their sends are not complete.  Entries that are not shown may all be such
+ * messages. */
 static uint64_t count_incomplete(const struct inspect_rank *rank)
 {
     static const uint8_t kinds[] = {INSPECT_UNEXPECTED, INSPECT_PROBED, INSPECT_RECEIVING};
@@ -288,7 +291,7 @@ enum inspect_apart inspect_apart(const struct inspect_job *before,
     for (uint32_t i = 0; i < rank->count; i++)
         if (inspect_is_awaited(rank, &rank->entries[i]))
             return INSPECT_APART_NOT;
-    return INSPECT_APART_NOTHING; /* it waits for something else than messages */
+    return INSPECT_APART_NOTHING; /* it waits for something other than messages */
 }
 
 static enum inspect_node graph_state_of(const struct inspect_job *before,
@@ -299,7 +302,7 @@ static enum inspect_node graph_state_of(const struct inspect_job *before,
         return INSPECT_ALIVE;
     return inspect_call_of(rank->state.call) == INSPECT_CALL_FINISHES
                ? INSPECT_OVER
-               : INSPECT_DEADLOCKED; /* until somebody is found who can end it */
+               : INSPECT_DEADLOCKED; /* until a rank is found that can end it */
 }
 
 /* ---- together ---- */
@@ -324,7 +327,7 @@ bool inspect_is_probed(const struct inspect_job *job, uint32_t to, uint32_t from
     return left > 0;
 }
 
-/* Has rank `from` a send that this receive of rank `to` takes? */
+/* Does rank `from` have a send that matches this receive of rank `to`? */
 static bool has_send_for(const struct inspect_job *job, uint32_t from, uint32_t to,
                          const struct inspect_entry *receive)
 {
@@ -340,7 +343,8 @@ static bool has_send_for(const struct inspect_job *job, uint32_t from, uint32_t 
     return false;
 }
 
-/* Has rank `to` a receive that takes this send of rank `from`, or is it taking it? */
+/* Does rank `to` have a receive that matches this send of rank `from`, or is it receiving
+ * it? */
 static bool has_receive_for(const struct inspect_job *job, uint32_t to, uint32_t from,
                             const struct inspect_entry *send)
 {

@@ -1,54 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * graph.h - who waits for whom, and who waits for ever.
+ * graph.h - finds out which ranks wait for which, and which of them wait for ever.
  *
  * A pure function over two looks at a job: no clock, no I/O.
  *
  * A rank is blocked if in both looks it has answered from within the same blocking call, and
- * nothing has happened to it between them.  All others are alive: who computes, polls, is stopped, or was not seen may
- * still do anything.  A rank in MPI_Finalize, or that closes its endpoint, is over: it begins nothing any more.
+ * nothing has happened to it between them.  All others are alive: a rank that computes, polls,
+ * is stopped, or was not seen may still do anything.  A rank in MPI_Finalize, or that closes
+ * its endpoint, is over: it begins no new operation.
  *
- * Only calls of MPI that wait for messages alone are known as blocking: a call that is not in the table of
- * graph.c, a wait of the library with a time-out among them, leaves its rank alive.  Within a collective only the messages
- * of collectives count, for some collectives use no messages, and those that say that they are waited for, for the leaders
- * of an intercommunicator that is being made exchange messages of the program's tag.  MPI_Win_fence and MPI_Win_free wait for
- * accesses first, and the calls that make a window for memory that is registered or shared, which is no message: there only
- * those count that say that they are waited for, and those of a collective of the call's own, which are told from an
- * MPI_Ibarrier of the program by their tags.
+ * Only MPI calls that wait for nothing but messages count as blocking: a call that is not in
+ * the table of graph.c, such as a wait of the library with a time-out, leaves its rank alive.
+ * Within a collective only two kinds of entries count: messages of collectives, because some
+ * collectives use no messages; and entries with `needs`, because the leaders of a new
+ * intercommunicator exchange messages with the program's tag.  MPI_Win_fence and MPI_Win_free
+ * also wait for accesses, and the calls that make a window also wait for memory to be
+ * registered or shared.  There only entries with `needs` count, and the messages of the call's
+ * own collective, which their tags distinguish from an MPI_Ibarrier of the program.
  *
- * Which of its operations a call waits for, an entry may say (`needs`: the component for Open MPI, and the library's own
- * waits).  Then
+ * An entry may show that the call waits for it (`needs`: set by the component for Open MPI, and
+ * by the library's own waits).  Then
  *
  *   MPI_Waitany, MPI_Waitsome     go on if one of these can end (OR)
  *   all others                    go on if all of these can end (AND), if so many are needed
  *
- * and for the former what belongs to collectives counts, too: the call may wait for a nonblocking collective, which is no
- * operation here.  If no entry says it, a blocked rank is taken to wait for any of its operations: if none of them can
- * end, neither can the one that it waits for.  So a rank that goes on is never called deadlocked, and one that is
- * may be missed, in this last case, while an operation is pending that can end.
+ * and for the former, messages of collectives count as well: the call may wait for a
+ * nonblocking collective, which is not an operation here.  If no entry has `needs`, a blocked
+ * rank is assumed to wait for any of its operations: if none of them can end, neither can the
+ * one that it waits for.  So a rank that can continue is never called deadlocked, but in this
+ * last case a deadlocked rank may be missed, while it has another pending operation that can
+ * end.
  *
- * Messages under way at the first look have come by the second, which is 0.3 s later: a rank that answers has read what is
- * in its rings.  Over a network that is slower than that the looks have to be further apart.  Where all ranks of a job were seen,
- * on several hosts, and nothing has happened in any of them, it is known how many messages have been sent and have not arrived:
- * while there are some, nobody is deadlocked.
+ * Messages in flight at the first look have arrived by the second, which is 0.3 s later: a rank
+ * that answers has read its rings.  Over a network with a higher latency the looks have to be
+ * further apart.  If all ranks of a job were seen, on several hosts, and nothing has happened
+ * in any of them, the number of messages that were sent and have not arrived is known: while it
+ * is not 0, no rank is deadlocked.
  *
  *   operation                            can end while
- *   receive that names a source          that rank is alive, or has a send that fits
- *   receive from any source              another rank is alive or was not seen, or one has a send that fits
- *   probe, of a rank in such a call      as a receive
- *   send that waits for its receive      its receiver is alive, or has a receive that fits, and no matched
+ *   receive that names a source          that rank is alive, or has a matching send
+ *   receive from any source              another rank is alive or was not seen, or one has a matching send
+ *   probe, of a rank in such a call      as for a receive
+ *   send that waits for its receive      its receiver is alive, or has a matching receive, and no matched
  *                                        probe has taken the message
- *   data under way, one-sided access     always
+ *   data transfer, one-sided access      always
  *
- * A rank may have more entries than an observer gets to see.  What it waits for comes first
- * (walk.c); if that is not all there, the rank is alive.
+ * A rank may have more entries than an observer can see.  Entries that it may wait for come
+ * first (walk.c); if some of them are missing, the rank is alive.
  *
- * Alive are also ranks one of whose operations can end, and so on, until nothing changes.  Who is left
- * is deadlocked.
+ * A rank with an operation that can end is also alive, and so on, until nothing changes.  The
+ * remaining ranks are deadlocked.
  *
  * Invariants
- *   I1  a deadlocked rank has an operation, and each operation of it is one of a deadlocked rank,
- *       of one that is over, or of itself
+ *   I1  a deadlocked rank has an operation, and each of its operations waits for a deadlocked
+ *       rank, for one that is over, or for itself
  */
 #ifndef INSPECT_GRAPH_H
 #define INSPECT_GRAPH_H
@@ -58,20 +63,21 @@
 enum inspect_node {
     INSPECT_ALIVE,     /* or may become so */
     INSPECT_OVER,      /* in MPI_Finalize, or in mbx_close */
-    INSPECT_DEADLOCKED /* waits for what cannot come */
+    INSPECT_DEADLOCKED /* waits for an event that cannot happen */
 };
 
-/* Why nothing is concluded from what a rank waits for. */
+/* The reason why the state of a rank cannot be judged. */
 enum inspect_apart {
-    INSPECT_APART_NOT,     /* it is concluded */
-    INSPECT_APART_NEW,     /* it was not there at the first look */
-    INSPECT_APART_SILENT,  /* it has not answered both times */
+    INSPECT_APART_NOT,     /* it can be judged */
+    INSPECT_APART_NEW,     /* it was not there in the first look */
+    INSPECT_APART_SILENT,  /* it did not answer in both looks */
     INSPECT_APART_MOVED,   /* something has happened to it between the looks */
     INSPECT_APART_TWICE,   /* its process has several endpoints */
-    INSPECT_APART_THREADS, /* the call is that of one of its threads */
-    INSPECT_APART_MORE,    /* it has more operations than an observer gets to see */
-    INSPECT_APART_CALL, /* it is in no call, or in one that is not known to wait for messages */
-    INSPECT_APART_NOTHING, /* none of its operations is known to be of its call */
+    INSPECT_APART_THREADS, /* the call is only one of its threads' */
+    INSPECT_APART_MORE,    /* it has more operations than an observer can see */
+    INSPECT_APART_CALL,    /* it is in no call, or in one that may wait for other things than
+                           messages */
+    INSPECT_APART_NOTHING, /* none of its operations is known to belong to its call */
     INSPECT_APARTS
 };
 
@@ -79,46 +85,50 @@ enum inspect_apart inspect_apart(const struct inspect_job *before,
                                  const struct inspect_job *now,
                                  const struct inspect_rank *rank);
 
-/* What a call does that the program is in. */
+/* The kind of call that the program is in. */
 enum inspect_call {
-    INSPECT_CALL_OTHER, /* not known; or it polls, or waits for something else than messages */
-    INSPECT_CALL_BLOCKS, /* until an operation of the program, or those that it needs, have ended */
+    INSPECT_CALL_OTHER, /* not known; or it polls, or may wait for other things than messages */
+    INSPECT_CALL_BLOCKS, /* until an operation of the program has ended, or all that it needs */
     INSPECT_CALL_BLOCKS_ANY, /* until one of several has ended */
-    INSPECT_CALL_LIBRARY,    /* the library's own: until an operation that says so has ended */
-    INSPECT_CALL_COLLECTIVE, /* until messages of a collective have come and gone */
-    INSPECT_CALL_WINDOW,     /* of a window: until what is known as its own has ended */
-    INSPECT_CALL_PROBES,     /* until there is what the last probe has asked for */
+    INSPECT_CALL_LIBRARY,    /* the library's own: until the operations marked with `needs` have
+                                ended */
+    INSPECT_CALL_COLLECTIVE, /* until messages of a collective were exchanged */
+    INSPECT_CALL_WINDOW,     /* a call for a window: until the operations known to be its own
+                                have ended */
+    INSPECT_CALL_PROBES,     /* until a message is there for the last probe */
     INSPECT_CALL_FINISHES    /* MPI_Finalize, mbx_close */
 };
 
 enum inspect_call inspect_call_of(const char *name);
 
-/* nodes[i] of now->ranks[i].  before->ranks[j] is the same rank as now->ranks[i] if both have the same endpoint of the same
- * process of the same host.  No look at `now` may begin before all of `before` have ended, on whatever host: so there is a
- * moment between them of which what is the same in both looks is true for all ranks at once. */
+/* nodes[i] is the state of now->ranks[i].  before->ranks[j] is the same rank as now->ranks[i]
+ * if both have the same endpoint of the same process on the same host.  No rank may be looked
+ * at for `now` before all were looked at for `before`, on any host: so there is a moment
+ * between the looks for which everything that is equal in both holds for all ranks at once. */
 void inspect_judge(const struct inspect_job *before, const struct inspect_job *now,
                    enum inspect_node *nodes);
 
-/* How many messages, at most, are on their way between the hosts of a job in which nothing has happened between two looks; 0 also if that is
- * not known, or if there is one host. */
+/* An upper bound of the messages in flight between the hosts of a job in which nothing has
+ * happened between two looks; 0 also if it is not known, or if there is only one host. */
 uint64_t inspect_under_way(const struct inspect_job *before, const struct inspect_job *now);
 
 /* This endpoint of this process in another look, or NULL. */
 const struct inspect_rank *inspect_same(const struct inspect_job *job,
                                         const struct inspect_rank *rank);
 
-/* Has a matched probe of rank `to` taken the message of this send of rank `from`, and of all that are like it?  Then another receive does not
- * get it. */
+/* Has a matched probe of rank `to` taken the message of this send of rank `from`, and of all
+ * sends like it?  Then no other receive gets it. */
 bool inspect_is_probed(const struct inspect_job *job, uint32_t to, uint32_t from,
                        const struct inspect_entry *send);
 
-/* Does this entry of a rank in this call count among what the rank may wait for? */
+/* Does this entry of a rank in a call count among the operations that the rank may wait for? */
 bool inspect_is_awaited(const struct inspect_rank *rank, const struct inspect_entry *entry);
 
-/* Does the rank go on only if all that it waits for has ended?  Else one is enough. */
+/* Does the rank continue only if all its awaited operations have ended?  Otherwise one is
+ * enough. */
 bool inspect_needs_all(const struct inspect_rank *rank);
 
-/* Can this operation of job->ranks[at] end, with the others as nodes says? */
+/* Can this operation of job->ranks[at] end, with the other ranks in the states `nodes`? */
 bool inspect_can_end(const struct inspect_job *job, const enum inspect_node *nodes, uint32_t at,
                      const struct inspect_entry *entry);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * graph_cases_test.c - what the graph says of jobs of two and three ranks, a rule of graph.h each.
+ * graph_cases_test.c - the graph of jobs of two and three ranks, one case for each rule of
+ * graph.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,7 @@ struct scene {
 
 static const char open_mpi[] = "component Open MPI v4.1.4";
 
-/* Ranks in these calls; NULL: it computes. */
+/* Makes ranks in these calls; NULL: it computes. */
 static void begin(struct scene *s, uint32_t count, const char *const *calls)
 {
     memset(s, 0, sizeof *s);
@@ -63,7 +64,7 @@ static struct inspect_entry *add(struct scene *s, uint32_t rank, enum inspect_ki
     return entry;
 }
 
-/* Two looks at the same; a letter for each rank. */
+/* The result for two looks; a letter for each rank. */
 static const char *verdict(struct scene *before, struct scene *now)
 {
     static const char letters[] = {
@@ -81,7 +82,7 @@ static const char *verdict(struct scene *before, struct scene *now)
 #define BARRIER  ((uint32_t)-16)
 #define IBARRIER ((uint32_t)-27)
 
-/* Rank 1 waits for 0, and rank 2 computes. */
+/* Rank 0 waits for 1 and 2, rank 1 waits for 0, and rank 2 computes. */
 static void wait_for_both(struct scene *s, const char *call, uint16_t needs)
 {
     BEGIN(s, call, "MPI_Recv", NULL);
@@ -106,10 +107,10 @@ static void test_all_or_any(void **state)
     wait_for_both(&s, "MPI_Waitall", 1); /* one is enough, whatever the call is */
     assert_string_equal(verdict(&s, &s), "aaa");
     wait_for_both(&s, "MPI_Waitall", 2);
-    s.entries[0][0].needs = 1; /* two operations differ: the least that one of them says */
+    s.entries[0][0].needs = 1; /* two values differ: the least counts */
     assert_string_equal(verdict(&s, &s), "aaa");
     wait_for_both(&s, "MPI_Waitall",
-                  3); /* another operation, which is not ours, is needed, too */
+                  3); /* another operation, which is not ours, is also needed */
     assert_string_equal(verdict(&s, &s), "dda");
 }
 
@@ -132,12 +133,12 @@ static void test_what_is_not_awaited(void **state)
     assert_string_equal(verdict(&s, &s), "aa");
     s.entries[1][0].needs = 1;
     assert_string_equal(verdict(&s, &s), "dd");
-    BEGIN(&s, "MPI_Recv"); /* in a call that is not about messages of ours */
+    BEGIN(&s, "MPI_Recv"); /* waits for something other than our messages */
     add(&s, 0, INSPECT_UNEXPECTED, 0, 7, 0);
     assert_string_equal(verdict(&s, &s), "a");
 }
 
-/* Rank 0 sends to 1, which waits for 2, which is over; and 1 has something else besides. */
+/* Rank 0 sends to 1, which waits for 2, which is over; 1 has another entry. */
 static const char *sends_to(enum inspect_kind kind, uint64_t tag)
 {
     struct scene s;
@@ -167,7 +168,7 @@ static void test_what_fits_besides(void **state)
     assert_string_equal(verdict(&s, &s), "aa");
 }
 
-/* MPI_Waitany may wait for a nonblocking collective besides, which is no operation here. */
+/* MPI_Waitany may also wait for a nonblocking collective, which is not an operation here. */
 static void test_any_and_a_collective(void **state)
 {
     struct scene s;
@@ -189,20 +190,20 @@ static void test_collectives(void **state)
     (void)state;
     BEGIN(&s, "MPI_Barrier", "MPI_Recv", NULL);
     add(&s, 0, INSPECT_POSTED, 1, BARRIER, 0);
-    add(&s, 0, INSPECT_POSTED, 2, 7, 0); /* no part of the collective */
+    add(&s, 0, INSPECT_POSTED, 2, 7, 0); /* not a part of the collective */
     add(&s, 1, INSPECT_POSTED, 0, 1, 0);
     assert_string_equal(verdict(&s, &s), "dda");
     BEGIN(&s, "MPI_Barrier", "MPI_Recv"); /* through shared memory */
     add(&s, 1, INSPECT_POSTED, 0, 1, 0);
     assert_string_equal(verdict(&s, &s), "aa");
     BEGIN(&s, "MPI_Intercomm_create",
-          "MPI_Recv"); /* a leader: a message of the program's tag */
+          "MPI_Recv"); /* a leader: a message with the program's tag */
     add(&s, 0, INSPECT_POSTED, 1, 7, 1);
     add(&s, 1, INSPECT_POSTED, 0, 1, 1);
     assert_string_equal(verdict(&s, &s), "dd");
 }
 
-/* They wait for accesses or for memory, too, and not for messages alone. */
+/* These calls also wait for accesses or for memory. */
 static void test_windows(void **state)
 {
     static const char *const calls[] = {"MPI_Win_create",   "MPI_Win_create_dynamic",
@@ -218,7 +219,7 @@ static void test_windows(void **state)
         assert_string_equal(verdict(&s, &s), "dd");
         s.entries[0][0].needs = 0; /* of a barrier: the call's own */
         assert_string_equal(verdict(&s, &s), "dd");
-        s.entries[0][0].tag = IBARRIER; /* of the program, begun before */
+        s.entries[0][0].tag = IBARRIER; /* the program's, begun before */
         assert_string_equal(verdict(&s, &s), "aa");
         s.entries[0][0].tag = 7;
         assert_string_equal(verdict(&s, &s), "aa");
@@ -259,7 +260,7 @@ static void test_itself(void **state)
     assert_string_equal(verdict(&s, &s), "d");
 }
 
-/* A cycle of two; then this or that is different. */
+/* A cycle of two; the tests then change something. */
 static void cycle(struct scene *s)
 {
     BEGIN(s, "MPI_Recv", "MPI_Recv");
@@ -302,7 +303,7 @@ static void test_ranks_that_are_not_known(void **state)
     (void)state;
     cycle(&s);
     s.job.size = 3;
-    assert_string_equal(verdict(&s, &s), "dd"); /* it names its source */
+    assert_string_equal(verdict(&s, &s), "dd"); /* its receive names a source */
     s.entries[0][0].whom = 99;                  /* which is a rank that is not seen */
     assert_string_equal(verdict(&s, &s), "aa");
     cycle(&s);
@@ -320,7 +321,7 @@ static void test_several_of_a_rank(void **state)
     struct scene s;
 
     (void)state;
-    BEGIN(&s, "MPI_Recv", "MPI_Iprobe"); /* it polls, and has a receive besides */
+    BEGIN(&s, "MPI_Recv", "MPI_Iprobe"); /* it polls, and has another receive */
     add(&s, 0, INSPECT_POSTED, 1, 7, 1);
     add(&s, 1, INSPECT_POSTED, 0, 7, 0);
     assert_string_equal(verdict(&s, &s), "aa");
@@ -340,7 +341,7 @@ static void test_several_of_a_rank(void **state)
     assert_string_equal(verdict(&s, &s), "aa");
     cycle(&s);
     s.ranks[0].state.counts[INSPECT_UNEXPECTED] =
-        16384; /* nobody asks for them, and few are shown */
+        16384; /* no rank waits for them, and few are shown */
     assert_string_equal(verdict(&s, &s), "dd");
     s.ranks[0].state.counts[INSPECT_PROBED] = 2;
     assert_string_equal(verdict(&s, &s), "dd");
@@ -348,8 +349,8 @@ static void test_several_of_a_rank(void **state)
     assert_string_equal(verdict(&s, &s), "aa");
 }
 
-/* What fits is about to meet. */
-/* On two hosts processes may have one number, and endpoints one address. */
+/* Two hosts may have processes with the same process id, and endpoints with the same
+ * address. */
 static void test_ranks_of_two_hosts(void **state)
 {
     struct scene before, now;
@@ -362,12 +363,13 @@ static void test_ranks_of_two_hosts(void **state)
     assert_string_equal(verdict(&now, &now), "dd");
     cycle(&before);
     before.ranks[0].host = 1;
-    before.ranks[1].host = 3; /* in its first look that process was on another one */
+    before.ranks[1].host = 3; /* in the first look that process was on another host */
     before.ranks[1].head.pid = now.ranks[1].head.pid;
     assert_string_equal(verdict(&before, &now), "aa");
 }
 
-/* Messages between hosts may be on their way for long; those of one host are there at the next look. */
+/* Messages between hosts may be in flight for long; on one host they have arrived at the next
+ * look. */
 static void test_under_way(void **state)
 {
     struct scene s;
@@ -380,14 +382,15 @@ static void test_under_way(void **state)
     s.ranks[1].host = 2;
     assert_string_equal(verdict(&s, &s), "aa");
     assert_int_equal(inspect_under_way(&s.job, &s.job), 1);
-    s.job.size = 3; /* the other may have it */
+    s.job.size = 3; /* the rank that is not seen may have it */
     assert_string_equal(verdict(&s, &s), "dd");
     s.job.size = 2;
     s.ranks[1].state.pulse.arrived = 5;
     assert_string_equal(verdict(&s, &s), "dd");
 }
 
-/* A message that has arrived, and whose send is not complete, does not stand for another one that is on its way. */
+/* A message that has arrived, and whose send is not complete, does not hide another one that is
+ * in flight. */
 static void test_under_way_beside_rendezvous(void **state)
 {
     struct inspect_entry *message;
@@ -402,7 +405,7 @@ static void test_under_way_beside_rendezvous(void **state)
     message->flags = INSPECT_ENTRY_RTS;
     assert_string_equal(verdict(&s, &s), "aa");
     assert_int_equal(inspect_under_way(&s.job, &s.job), 1);
-    s.ranks[1].state.pulse.arrived = 6; /* it is that one */
+    s.ranks[1].state.pulse.arrived = 6; /* the other one has arrived */
     assert_string_equal(verdict(&s, &s), "dd");
     message->flags = 0;
     s.ranks[1].state.pulse.arrived = 5;
@@ -454,7 +457,7 @@ static void test_probes(void **state)
     add(&s, 0, INSPECT_PROBE, 1, 4, 0);
     add(&s, 0, INSPECT_POSTED, 2, 4, 0); /* not waited for */
     add(&s, 1, INSPECT_POSTED, 0, 1, 1);
-    add(&s, 1, INSPECT_PROBE, 2, 1, 0); /* of long ago */
+    add(&s, 1, INSPECT_PROBE, 2, 1, 0); /* an old one */
     assert_string_equal(verdict(&s, &s), "dda");
 }
 
@@ -471,7 +474,7 @@ static void test_what_moves(void **state)
     s.entries[0][0].kind = INSPECT_ACCESS;
     assert_string_equal(verdict(&s, &s), "aa");
     cycle(&s);
-    s.entries[0][0].flags = INSPECT_ENTRY_INTERNAL; /* nobody waits for it */
+    s.entries[0][0].flags = INSPECT_ENTRY_INTERNAL; /* no rank waits for it */
     assert_string_equal(verdict(&s, &s), "aa");
 }
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * graph_test.c - who is called deadlocked is, and who is deadlocked is called so.
+ * graph_test.c - exactly the deadlocked ranks are called deadlocked.
  *
  * Random programs of sends, synchronous sends, receives, waits for any and for all, probes and
- * computing run in a model of matching: ranks, messages under way, posted receives and unexpected
- * messages as plain lists.  One event at a time happens, by chance.  At a random moment two looks are
- * taken, of one rank after the other while the job goes on; whatever was under way at the first has
- * arrived by the second, and each rank has seen what had arrived before.  Then the job runs on until nothing can happen any more, and who has not come
- * to the end of its program was deadlocked.
+ * computing run in a model of matching: ranks, messages in flight, posted receives and
+ * unexpected messages as plain lists.  Events happen one at a time, in random order.  At a
+ * random moment two looks are taken, of one rank after the other while the job goes on;
+ * messages in flight at the first look have arrived by the second, and each rank has seen the
+ * messages that had arrived before.  Then the job runs until nothing can happen any more, and a
+ * rank that has not reached the end of its program was deadlocked.
  *
- *   whoever is called deadlocked has not moved since, and never does
- *   at the end, exactly those are called so that have not come to the end
+ *   a rank that is called deadlocked has not moved since, and never does at the end, exactly
+ *   the ranks that have not finished are called deadlocked
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,9 +55,9 @@ struct posted {
 struct actor {
     struct step steps[STEPS];
     uint32_t count, at;
-    bool is_begun;   /* of step `at`: its operations */
-    bool is_waiting; /* of a synchronous send: for the acknowledgement */
-    uint32_t ticks;  /* of COMPUTE, left */
+    bool is_begun;   /* the operations of step `at` */
+    bool is_waiting; /* of a synchronous send: waits for the acknowledgement */
+    uint32_t ticks;  /* of COMPUTE: what is left */
     struct posted posted[2];
     uint32_t posted_count;
     struct flight unexpected[QUEUE];
@@ -168,7 +169,7 @@ static void deliver(struct model *m, uint32_t which)
     a->unexpected[a->unexpected_count++] = message;
 }
 
-/* Any message that no earlier one of the same pair stands before: the first of a pair. */
+/* Is it the first message in flight between its two ranks? */
 static bool is_first(const struct model *m, uint32_t which)
 {
     for (uint32_t i = 0; i < which; i++)
@@ -224,7 +225,7 @@ static bool is_over(struct model *m, uint32_t r, const struct step *s)
     return true;
 }
 
-/* What it can do now; false: nothing. */
+/* Lets rank r do what it can do now; false: nothing. */
 static bool act(struct model *m, uint32_t r)
 {
     struct actor *a = &m->actors[r];
@@ -249,7 +250,7 @@ static bool act(struct model *m, uint32_t r)
     return true;
 }
 
-/* One event, by chance; false: there is none. */
+/* One random event; false: there is none. */
 static bool happen(struct model *m)
 {
     uint32_t first = draw(m, m->ranks + m->flight_count);
@@ -324,7 +325,7 @@ static void look_at(const struct model *m, uint32_t r, struct look *look)
         show(rank, INSPECT_UNEXPECTED, a->unexpected[i].from, a->unexpected[i].tag);
 }
 
-/* Of one rank after the other, while the job goes on. */
+/* Looks at one rank after the other, while the job goes on. */
 static void check_all(struct model *m, struct look *look, bool goes_on)
 {
     look->job = (struct inspect_job){.ranks = look->ranks, .count = m->ranks, .size = m->ranks};
@@ -335,8 +336,9 @@ static void check_all(struct model *m, struct look *look, bool goes_on)
     }
 }
 
-/* What is under way now arrives, and other things happen meanwhile.  Who waits looks at least once whether
- * that is over: a rank that answers a second time has made rounds of progress since the first. */
+/* Messages that are in flight now arrive, and other events happen.  A rank that waits checks at
+ * least once whether its wait is over: a rank that answers a second time has made rounds of
+ * progress since the first. */
 static void let_arrive(struct model *m)
 {
     for (uint32_t r = 0; r < m->ranks; r++)
@@ -353,7 +355,7 @@ static void let_arrive(struct model *m)
 
 struct tally {
     uint64_t ended, stuck,
-        early; /* jobs; early: a deadlock was named while others still went on */
+        early; /* jobs; early: a deadlock was found while other ranks still went on */
 };
 
 static void run_job(uint64_t seed, struct tally *tally)
@@ -418,7 +420,7 @@ static void test_random_jobs(void **state)
     printf("%llu jobs end, %llu are stuck, %llu of these seen in part while others went on\n",
            (unsigned long long)tally.ended, (unsigned long long)tally.stuck,
            (unsigned long long)tally.early);
-    assert_true(tally.ended > seeds / 100); /* both kinds are met */
+    assert_true(tally.ended > seeds / 100); /* both kinds occur */
     assert_true(tally.stuck > seeds / 100);
     assert_true(tally.early > 0);
 }
@@ -427,7 +429,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_jobs)};
 
-    if (argc == 2) /* more of them */
+    if (argc == 2) /* more jobs */
         sscanf(argv[1], "%" SCNu64, &seeds);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

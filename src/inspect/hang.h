@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hang.h - what the process that reports a hang tells the rank that has started it, by an eventfd: the largest is
- * meant.
+ * hang.h - the values that a process that reports a hang sends to the rank that has started it,
+ * through an eventfd: the largest one counts.
  */
 #ifndef INSPECT_HANG_H
 #define INSPECT_HANG_H
 
 enum inspect_hang {
-    INSPECT_HANG_BUSY = 1,  /* another one is there already */
-    INSPECT_HANG_ABORT = 16 /* the job is deadlocked, and shall end */
+    INSPECT_HANG_BUSY = 1,  /* another reporting process is running already */
+    INSPECT_HANG_ABORT = 16 /* the job is deadlocked, and has to end */
 };
 
-/* What the rank that ends the job exits with. */
+/* The exit status of the rank that ends the job. */
 #define INSPECT_HANG_STATUS 86
 
 #define INSPECT_HANG_FD     3 /* the eventfd, in that process */

@@ -8,23 +8,24 @@
 #include "inspect/mpi.h"
 #include "inspect/page.h"
 
-/* How an observer has come to what it shows of a rank. */
+/* How an observer has got its view of a rank. */
 enum inspect_how {
     INSPECT_ASKED,  /* the rank has answered: exact */
     INSPECT_READ,   /* it makes no progress, and its memory was read: exact */
     INSPECT_MOVING, /* its memory was read while it changed: not exact */
     INSPECT_CORE,   /* its memory was read out of a core file: exact */
-    INSPECT_FAILED  /* it can be seen that it is there, and no more */
+    INSPECT_FAILED  /* the rank exists; nothing else is known */
 };
 
 #define INSPECT_HOST_TEXT     64
 #define INSPECT_REPORTED_TEXT 160
 #define INSPECT_PROGRAM_TEXT  64
 
-/* What only the host of a rank can tell of it, as the observer there has told it.  Empty: nothing. */
+/* Facts of a rank that only its host knows, from the observer there.  Empty: none. */
 struct inspect_reported {
     char host[INSPECT_HOST_TEXT];      /* its name */
-    char line[INSPECT_REPORTED_TEXT];  /* of the program, where the rank is in its call */
+    char line[INSPECT_REPORTED_TEXT];  /* the line of the program at which the rank is in its
+                                          call */
     char does[INSPECT_REPORTED_TEXT];  /* while it makes no progress: "computes" */
     char apart[INSPECT_REPORTED_TEXT]; /* why it cannot read the memory of its peers */
     uint32_t cores;                    /* of that host; 0: not known */
@@ -33,17 +34,17 @@ struct inspect_reported {
 struct inspect_rank {
     struct inspect_head head;
     uint64_t
-        host; /* host_id() of its host; 0: that of the observer, if no other is looked at */
+        host; /* host_id() of its host; 0: the observer's host, if only that one is looked at */
     uint32_t
         owner; /* 1 + the number of the user whose process it is; 0: the observer's, or not known */
     struct inspect_reported *reported; /* NULL: the observer is on its host */
     struct inspect_state state;
     uint64_t checks;
     enum inspect_how how;
-    uint32_t part; /* where jobs were joined, whose rank it is: 0 of the first one */
-    char program[INSPECT_PROGRAM_TEXT]; /* what it runs; empty: not known */
-    uint32_t started;                   /* when, in s since 1970; 0: not known */
-    char run; /* 'R' it runs, 'T' it is stopped, ...: of /proc/PID/stat; 0 not known */
+    uint32_t part; /* in joined jobs, the job of the rank: 0 is the first one */
+    char program[INSPECT_PROGRAM_TEXT]; /* the program; empty: not known */
+    uint32_t started;                   /* its start, in s since 1970; 0: not known */
+    char run; /* 'R' running, 'T' stopped, ...: from /proc/PID/stat; 0 not known */
     struct inspect_entry *entries; /* by kind, then by age */
     uint32_t count;
     char *text; /* as in its page, or NULL */
@@ -53,23 +54,23 @@ struct inspect_rank {
 struct inspect_job {
     struct inspect_rank *ranks; /* by rank */
     uint32_t count;
-    uint32_t size; /* of the job; INSPECT_NOBODY: not known, or it was joined from several */
+    uint32_t size; /* of the job; INSPECT_NOBODY: not known, or several jobs were joined */
 };
 
-/* By kind, then context id, then age. */
+/* Sorts by kind, then context id, then age. */
 void inspect_sort(struct inspect_entry *entries, uint32_t count);
 
 /* The index of the rank that an entry of job->ranks[at] names; INSPECT_NOBODY: any source, or a rank that was not seen. */
 uint32_t inspect_whose(const struct inspect_job *job, uint32_t at,
                        const struct inspect_entry *entry);
 
-/* Would this receive, of job->ranks[to], take that message, which `from` has sent or is to send?  The source is looked at by
- * address: peers have other numbers elsewhere. */
+/* Would this receive, of job->ranks[to], match that message, which `from` has sent or will
+ * send?  Sources are compared by address, since each endpoint has its own peer numbers. */
 bool inspect_accepts(const struct inspect_job *job, uint32_t to,
                      const struct inspect_entry *receive, uint32_t from,
                      const struct inspect_entry *message);
 
-/* Has nothing happened in a rank between two checks?  Neither may have failed. */
+/* Has nothing happened in a rank between two looks?  Neither may have failed. */
 bool inspect_is_still(const struct inspect_rank *before, const struct inspect_rank *now);
 
 #endif

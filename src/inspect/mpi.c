@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi.c - the layouts of those MPIs that are known, a row each.
+ * mpi.c - the layouts of the known MPI libraries, a row each.
  *
  * Through the component: context id = communicator, tag = MPI's in the lower 32 bits, and above them the generation of
  * the communicator (pml/generation.c).
@@ -10,9 +10,11 @@
  *   Open MPI, with remote CQ data    0-31 tag    32-33 protocol    34-62 communicator
  *   MPICH, with remote CQ data       0-30 tag    31-50 communicator    51- protocol
  *
- * and of MPICH's communicator bit 0 is a collective, 1 and 2 say which ranks of each node, 3 the
- * local group of an intercommunicator, and the rest is the number.  Where some ranks make a communicator by messages on
- * another one (MPI_Comm_create_group, MPI_Intercomm_create), the tag is the program's, or 0, and has a bit more (MPIR_TAG_COLL_BIT).
+ * In MPICH's communicator, bit 0 is set for a collective, bits 1 and 2 select ranks of each
+ * node, bit 3 is the local group of an intercommunicator, and the rest is the number.  When
+ * some ranks make a communicator with messages on another one (MPI_Comm_create_group,
+ * MPI_Intercomm_create), the tag is the program's, or 0, with an additional bit
+ * (MPIR_TAG_COLL_BIT).
  */
 #include "inspect/mpi.h"
 
@@ -33,10 +35,11 @@ struct inspect_layout {
     unsigned first, last; /* versions, as 100 * major + minor */
     /* bits of a tag of the provider */
     unsigned tag_bits, communicator_at, communicator_bits, protocol_at, protocol_bits;
-    unsigned synchronous, acknowledgement; /* of the protocol bits; 0: not known */
-    /* tag of the first nonblocking collective; those after it are below, of MPICH above; 0: not known */
+    unsigned synchronous, acknowledgement; /* bits of the protocol; 0: not known */
+    /* the tag of the first nonblocking collective; later ones are below it, in MPICH above; 0:
+     * not known */
     int32_t nonblocking;
-    int32_t group; /* bit of the tag where some ranks make a communicator; 0: not known */
+    int32_t group; /* the bit of the tag when some ranks make a communicator; 0: not known */
 };
 
 static const struct inspect_layout layouts[] = {
@@ -89,7 +92,8 @@ static const struct inspect_layout layouts[] = {
      .acknowledgement = 1,
      .nonblocking = 287,
      .group = 1 << 28},
-    /* 4.1: communicators and tags as before and after, other bits of the protocol */
+    /* 4.1: communicators and tags as in the versions before and after, but other bits of the
+     * protocol */
     {.way = "provider",
      .family = MPICH,
      .first = 401,
@@ -114,7 +118,7 @@ static const struct inspect_layout layouts[] = {
 
 /* ---- which layout ---- */
 
-/* What stands before a version, where each family says its own. */
+/* The text before the version, for each family. */
 static const char *const version_marks[] = {
     [OPEN_MPI] = "Open MPI v",
     [MPICH] = "MPICH Version:",
@@ -163,7 +167,7 @@ static const char *const open_mpi_collectives[] = {
     "scatterv",
 };
 
-/* MPICH: 0, 1, ...; those without a name are for operations of the user's, or not MPI's */
+/* MPICH: 0, 1, ...; entries without a name are operations of the user, or not MPI's */
 static const char *const mpich_collectives[] = {
     [1] = "barrier",
     [2] = "bcast",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi.h - what an MPI library has put into an envelope: communicator, tag, mode, collective.
+ * mpi.h - decodes the envelopes of an MPI library: communicator, tag, mode, collective.
  *
- * The library's envelope is {context id, source, tag of 64 bits}.  An MPI that runs over it packs
- * its own words into these: through the component the context id is the communicator, through the
- * provider the communicator and bits of the MPI's protocol are in the tag.  How depends on the MPI
- * and its version; mpi.c has a row for each that is known.
+ * The envelope of Matchbox is {context id, source, tag of 64 bits}.  An MPI library packs its
+ * own fields into these: through the component the context id is the communicator; through the
+ * provider the communicator and bits of the MPI's protocol are in the tag.  The layout depends
+ * on the MPI and its version; mpi.c has a row for each known one.
  *
  *   const struct inspect_layout *layout = inspect_mpi_layout("provider Open MPI v4.1.4, package: ...");
  *   struct inspect_mpi mpi;
@@ -16,10 +16,11 @@
  *   else
  *       the numbers as they are
  *
- * The text is `WAY VERSION`: WAY is `component` (src/pml) or `provider` (src/provider), VERSION what
- * MPI_Get_library_version() gives.  An MPI, or a version, that is not known has no layout: its envelopes stay numbers.
+ * The text is `WAY VERSION`: WAY is `component` (src/pml) or `provider` (src/provider), VERSION
+ * is the result of MPI_Get_library_version().  An MPI, or a version, that is not known has no
+ * layout: its envelopes stay numbers.
  *
- * Nothing here allocates, reads a file or keeps anything; all calls are for any thread.
+ * Nothing here allocates memory, reads a file or keeps state; any thread may make all calls.
  */
 #ifndef INSPECT_MPI_H
 #define INSPECT_MPI_H
@@ -34,34 +35,37 @@ struct inspect_layout;
 const struct inspect_layout *inspect_mpi_layout(const char *text);
 
 struct inspect_mpi {
-    uint32_t communicator; /* the MPI's number of it */
-    uint32_t
-        generation;  /* of communicators with one number: which one; 0 through the provider */
-    int32_t tag;     /* nothing if is_any_tag */
-    bool is_any_tag; /* of a receive or probe: MPI_ANY_TAG */
-    bool is_synchronous; /* of a message: its sender waits for an acknowledgement */
+    uint32_t communicator; /* the MPI's number */
+    uint32_t generation;   /* distinguishes communicators with the same number; 0 through the
+                        provider */
+    int32_t tag;           /* not set if is_any_tag */
+    bool is_any_tag;       /* of a receive or probe: MPI_ANY_TAG */
+    bool is_synchronous;   /* of a message: its sender waits for an acknowledgement */
     bool is_acknowledgement;
     bool is_collective;
-    bool is_nonblocking; /* of a collective: each communicator numbers these by their tags */
-    uint32_t number;     /* of a nonblocking one: the communicator's first is 1; 0: not known */
-    bool is_of_group;    /* of a collective: of ranks that make a communicator */
+    bool is_nonblocking;   /* of a collective: these are numbered in each communicator by their
+                            tags */
+    uint32_t number;       /* of a nonblocking one: the first in a communicator is 1; 0: not
+                            known */
+    bool is_of_group;      /* of a collective: of ranks that make a communicator */
     const char *operation; /* of a collective, "barrier"; or NULL */
-    const char *part;  /* of the communicator, "node": MPICH makes some of its own; or NULL */
-    unsigned protocol; /* further bits of the MPI's protocol, which this row does not name */
+    const char *part;  /* of the communicator, "node": MPICH makes some internally; or NULL */
+    unsigned protocol; /* other bits of the MPI's protocol, without a name in this row */
 };
 
-/* The envelope of a message (ignore 0), a receive or a probe in MPI's words.  False: there is no
- * layout, or this is none of its envelopes. */
+/* Decodes the envelope of a message (ignore 0), a receive or a probe.  False: there is no
+ * layout, or the MPI does not make such an envelope. */
 bool inspect_mpi_decode(const struct inspect_layout *layout, uint32_t context_id, uint64_t tag,
                         uint64_t ignore, struct inspect_mpi *out);
 
-/* "MPI_COMM_WORLD", "MPI_COMM_SELF"; NULL for all other communicators, whose names are given to them
+/* "MPI_COMM_WORLD", "MPI_COMM_SELF"; NULL for all other communicators, which get their names
  * while the program runs. */
 const char *inspect_mpi_predefined(const struct inspect_layout *layout, uint32_t communicator);
 
 #define INSPECT_MPI_WORDS 160
 
-/* "tag 7", "any tag", "barrier", "tag 7 synchronous"; the communicator is not in it.  words. */
+/* "tag 7", "any tag", "barrier", "tag 7 synchronous"; without the communicator.  Returns
+ * words. */
 const char *inspect_mpi_words(const struct inspect_mpi *mpi, char words[INSPECT_MPI_WORDS]);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi_test.c - envelopes as MPIs make them, in MPI's words.
+ * mpi_test.c - decodes envelopes as MPI libraries make them.
  *
- * The tags are composed here from the fields that the headers of each MPI name, bit by bit.
+ * The tags are composed from the fields in the headers of each MPI, bit by bit.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static void test_component_of_open_mpi(void **state)
                 "nonblocking collective number 1");
     check_words(program, 3, (uint32_t)-43, 0, 3, "nonblocking collective number 17");
     check_words(program, 3, (uint32_t)-1, 0, 3, "tag -1");
-    /* the generation of the communicator is nobody's tag */
+    /* the generation of the communicator is not a part of the tag */
     check_words(program, 3, UINT64_C(5) << 32 | 7, 0, 3, "tag 7");
     check_words(program, 3, UINT64_C(0x80000005) << 32, INT32_MAX, 3, "any tag");
     check_words(program, 3, UINT64_C(0x80000005) << 32 | (uint32_t)-17, 0, 3, "bcast");
@@ -111,7 +111,8 @@ static void test_provider_under_mpich(void **state)
                 "collective tag 286");
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 4, 1, 287), 0, 4,
                 "nonblocking collective tag 287");
-    /* as MPI_Intercomm_create and MPI_Comm_create_group exchange them; the tag of a program may be as large */
+    /* as in MPI_Intercomm_create and MPI_Comm_create_group; a program may use such large tags
+     * as well */
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 0, 1, 1 << 28), 0, 0,
                 "group collective tag 0");
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 0, 1, 1 << 28 | 300), 0, 0,

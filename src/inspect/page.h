@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * page.h - what an endpoint shows of itself to who asks from outside.
+ * page.h - the page of an endpoint, which observers read.
  *
  * A page is a memory file of INSPECT_PAGE_SIZE bytes, one for each endpoint (MBX_INSPECT), which observers of
  * the same user find by its name among the descriptors of the process, /proc/PID/fd/N.  The
  * endpoint writes it; the observer writes one word, `ask`.
  *
  *   offset
- *        0   head     who this is; constant while the endpoint is open, but for `ranks` and `mpi`
- *      256   looks    how often the endpoint has looked around: it makes progress while that grows
+ *        0   head     identity; constant while the endpoint is open, except `ranks` and `mpi`
+ *      256   checks   the number of slow checks: the endpoint makes progress while it grows
  *      320   ask      the number of the observer's question
  *      384   state    the last answer
- *     4096   text     its statistics, as MBX_STATS_FILE has them, and lines `context ID SIZE NAME`, ...
+ *     4096   text     its statistics, as in MBX_STATS_FILE, and lines `context ID SIZE NAME`, ...
  *    12288   entries  its queues
  *
- * An observer writes another number into `ask` and waits until `answered` is that number.  The
- * answer is whole if `turn` is even, and the same before and after the page was read.  An endpoint
- * that does not answer makes no progress; then its memory holds still, and the observer reads it
- * from outside: `root` says where what lies (walk.h).
+ * An observer writes a new number into `ask` and waits until `answered` is that number.  The
+ * answer is consistent if `turn` is even, and the same before and after the page was read.  An
+ * endpoint that does not answer makes no progress; then its memory does not change, and the
+ * observer reads it from outside: `root` is the address of its layout (walk.h).
  *
- * The library believes nothing in its page: it reads `ask`, compares, and keeps what it has to
- * remember elsewhere.  An observer believes nothing in it either: inspect_page_check().
+ * The library trusts nothing in its page: it only reads and compares `ask`, and keeps its state
+ * elsewhere.  An observer does not trust the page either: inspect_page_check().
  *
  * There is no payload in a page, no key of the job, and no content of a buffer.
  */
@@ -51,13 +51,13 @@ struct inspect_head {
     char magic[8];
     uint32_t version, size;
     uint32_t pid;
-    uint32_t rank, ranks; /* as the launcher says, or mbx_job_connect() */
+    uint32_t rank, ranks; /* from the launcher, or from mbx_job_connect() */
     uint32_t zero;
-    uint64_t
-        job; /* the same in all ranks of a job; made from its key, from which it cannot be told */
+    uint64_t job;     /* the same in all ranks of a job; derived from its key, which it does not
+                reveal */
     uint64_t address; /* inspect_address_name() of the endpoint's address */
-    uint64_t root;    /* where its struct inspect_root lies */
-    uint64_t ep;      /* and its endpoint */
+    uint64_t root;    /* the address of its struct inspect_root */
+    uint64_t ep;      /* the address of the endpoint */
     uint64_t open_ns;
     char library[16]; /* the version of the library */
     char mpi
@@ -67,23 +67,23 @@ struct inspect_head {
 static_assert(sizeof(struct inspect_head) <= 256, "checks follow");
 static_assert(offsetof(struct inspect_head, root) == 48, "read by tools/gdb/matchbox-gdb.py");
 
-/* What a rank waits for, or holds. */
+/* The kinds of entries of a rank. */
 enum inspect_kind {
     INSPECT_NONE,
     INSPECT_POSTED,     /* a receive that waits for a message */
     INSPECT_UNEXPECTED, /* a message that waits for a receive */
     INSPECT_SEND,       /* a send that waits for its receive */
     INSPECT_SENDING,    /* a send on its way */
-    INSPECT_RECEIVING,  /* a receive that has met its message, and is being filled */
-    INSPECT_ACCESS,     /* a one-sided access of ours */
-    INSPECT_PROBE,  /* no request: what the last probe, which found nothing, had asked for */
-    INSPECT_PROBED, /* a message that a matched probe has taken, and no receive yet */
+    INSPECT_RECEIVING,  /* a receive that has matched, and is being filled */
+    INSPECT_ACCESS,     /* a one-sided access by us */
+    INSPECT_PROBE,      /* not a request: the last probe, which found nothing */
+    INSPECT_PROBED,     /* a message that a matched probe has taken, without a receive so far */
     INSPECT_KINDS
 };
 
 enum inspect_entry_flags {
     INSPECT_ENTRY_SYNC = 1 << 0,     /* a synchronous send */
-    INSPECT_ENTRY_INTERNAL = 1 << 1, /* nobody waits for its completion: injected, discarded */
+    INSPECT_ENTRY_INTERNAL = 1 << 1, /* without a completion: injected, discarded */
     INSPECT_ENTRY_DEFERRED =
         1 << 2, /* a send that has not left: its receiver's window is used up */
     INSPECT_ENTRY_RTS =
@@ -94,24 +94,24 @@ struct inspect_entry {
     uint8_t kind; /* enum inspect_kind */
     uint8_t flags;
     uint16_t
-        needs; /* the call that the program is in waits for this operation, and ends when so many of
-                       those that have this have ended; 0: not known */
+        needs; /* the call that the program is in waits for this operation, and ends when this
+                  number of operations with `needs` have ended; 0: not known */
     uint32_t context_id;
     uint32_t peer; /* its number at that endpoint; INSPECT_NOBODY: any source */
     union {
-        uint32_t count; /* PROBE: times it was asked in vain */
-        uint32_t
-            waited_ms; /* the others: it has been there so long at least, or INSPECT_NOT_KNOWN */
+        uint32_t count;     /* PROBE: the number of probes that found nothing */
+        uint32_t waited_ms; /* other kinds: the least time that it has been there, or
+                          INSPECT_NOT_KNOWN */
     };
     uint64_t tag, ignore, size;
-    uint64_t id;  /* never the same for another request, or another message, of this endpoint */
-    uint64_t age; /* smaller is older, among those of a kind and a context id */
+    uint64_t id;   /* unique among the requests and messages of this endpoint */
+    uint64_t age;  /* smaller is older, among entries of the same kind and context id */
     uint64_t whom; /* inspect_address_name() of that peer, or 0 */
 };
 
 static_assert(sizeof(struct inspect_entry) == 64, "page format");
 
-/* How far an endpoint is: if none of these changes, nothing has happened. */
+/* The progress of an endpoint: if none of these changes, nothing has happened. */
 struct inspect_pulse {
     uint64_t arrived;   /* messages */
     uint64_t sent;      /* messages that have gone */
@@ -129,17 +129,19 @@ struct inspect_state {
     uint32_t text_size;
     uint32_t frames;
     char call
-        [INSPECT_CALL_TEXT]; /* the call of MPI, or of the library, that the program is in; or empty */
-    uint64_t caller;         /* address behind that call in the program, or 0 */
+        [INSPECT_CALL_TEXT]; /* the call of MPI, or of the library, that the program is in; or
+                                empty */
+    uint64_t caller;         /* the return address of that call in the program, or 0 */
     uint64_t stack[INSPECT_FRAMES];
     uint32_t flags; /* enum inspect_state_flags */
     uint32_t zero;
-    uint64_t
-        still_ns; /* since then nothing has happened here, but for 0.1 s; or 0: not known */
+    uint64_t still_ns; /* the time since which nothing has happened here, to 0.1 s; or 0: not
+                     known */
 };
 
 enum inspect_state_flags {
-    INSPECT_STATE_THREADS = 1 << 0, /* several threads may call: the stack is of one of them */
+    INSPECT_STATE_THREADS = 1 << 0, /* several threads may make calls: the stack is one
+                                       thread's */
 };
 
 /* Glossary: page - the memory file in which an endpoint answers observers */
@@ -155,16 +157,17 @@ static_assert(offsetof(struct inspect_page, ask) == 320, "page format");
 static_assert(offsetof(struct inspect_page, state) == 384, "page format");
 static_assert(sizeof(struct inspect_page) <= INSPECT_TEXT_AT, "page format");
 
-/* A name for a transport's address, of which the bytes [skip, skip + 4) are not a part; never 0. */
+/* A name for a transport's address, without the bytes [skip, skip + 4); never 0. */
 uint64_t inspect_address_name(const void *address, size_t size, size_t skip);
 
-/* Is it a page, but one of another version?  Then its magic, version and library are what they say, and nothing else is known. */
+/* Is it a page of another version?  Then only its magic, version and library are valid. */
 bool inspect_head_is_other(const struct inspect_head *head);
 
-/* What is wrong with this head of a page that process pid has, or NULL. */
+/* The error in this head of a page of process pid, or NULL. */
 const char *inspect_head_check(const struct inspect_head *head, uint32_t pid);
 
-/* What is wrong with this copy of a page that process pid has, or NULL; *page is INSPECT_PAGE_SIZE bytes. */
+/* The error in this copy of a page of process pid, or NULL; *page is INSPECT_PAGE_SIZE
+ * bytes. */
 const char *inspect_page_check(const void *page, uint32_t pid);
 
 static inline struct inspect_entry *inspect_page_entries(struct inspect_page *page)

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads this word, one blank, and two decimal numbers with one blank between them.  What follows them, or NULL. */
+/* Reads this word, one blank, and two decimal numbers with one blank between them.  Returns the
+ * rest, or NULL. */
 static const char *two_numbers(const char *at, const char *word, uint32_t numbers[2])
 {
     size_t length = strlen(word);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * text.h - the text of a page, read line by line.
+ * text.h - reads the text of a page line by line.
  *
- *   NAME=VALUE NAME=VALUE ...\n     the statistics; none: the line is empty
+ *   NAME=VALUE NAME=VALUE ...\n     the statistics; without any the line is empty
  *   context ID SIZE NAME\n          a context id that the program has named; NAME may be empty
  *   peer NUMBER RANK\n              a peer whose rank the program has named
  *
- * NAME is what a program calls its communicator, so it may look like any of the others.  No function here reads past
- * the end of the line that it is at, and a statistic is looked for in the first line alone.
+ * NAME is the program's name for a communicator, so it may look like any of the other parts.
+ * No function here reads past the end of the current line, and statistics are searched only in
+ * the first line.
  */
 #ifndef INSPECT_TEXT_H
 #define INSPECT_TEXT_H
@@ -26,11 +27,11 @@ struct inspect_line {
     char name[INSPECT_NAME_TEXT];
 };
 
-/* Reads the line that *at points to, and moves *at to the next one; a line that is none of those above is INSPECT_LINE_OTHER.
- * False: *at is NULL, or at the end. */
+/* Reads the line that *at points to, and moves *at to the next one; any other line is
+ * INSPECT_LINE_OTHER. False: *at is NULL, or at the end. */
 bool inspect_text_line(const char **at, struct inspect_line *line);
 
-/* The lines behind the statistics, or NULL. */
+/* The lines after the statistics, or NULL. */
 const char *inspect_text_names(const char *text);
 
 /* The sum of the statistics whose names begin with prefix; text may be NULL. */

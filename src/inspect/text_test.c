@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * text_test.c - lines of a page are read one at a time, whatever a program calls its communicators.
+ * text_test.c - lines of a page are read one at a time, with any names of communicators.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 /*
  * walk.c - see walk.h.
  *
- * What is read may be nonsense: the memory of a process that goes on meanwhile, or that somebody
- * has written over.  So every number is looked at before something is read by it.
+ * The data may be invalid: the process may be running meanwhile, or its memory may be corrupt.
+ * So every number is checked before it is used to read memory.
  */
 #include "inspect/walk.h"
 
@@ -15,7 +15,7 @@
 #include "base/text.h"
 
 #define OBJECT_MAX    4096       /* bytes of a request or message, with its slot */
-#define SLOTS_MAX     (1u << 21) /* looked at */
+#define SLOTS_MAX     (1u << 21) /* the most that are read */
 #define PEERS_MAX     (1u << 24)
 #define PROTOCOLS_MAX 64
 #define FIELDS_MAX    1024
@@ -27,7 +27,8 @@ struct walk {
     uint64_t addresses; /* of the peers */
     uint32_t peers;
     uint32_t
-        named; /* the peer whose name was read last: entries of one peer often lie together */
+        named; /* the peer whose name was read last: entries of one peer are often next to each
+                  other */
     uint64_t name; /* 0: none was read */
     struct inspect_entry *entries;
     uint32_t capacity, *stored, *counts;
@@ -111,7 +112,7 @@ static int get_field(const struct walk *walk, uint64_t at, enum inspect_field fi
 
 /* ---- of an object that was read ---- */
 
-/* A field of the object: false if it does not lie in it. */
+/* Copies a field of the object: false if it is not inside the object. */
 static bool walk_take(const struct walk *walk, const unsigned char *object, size_t size,
                       enum inspect_field field, size_t more, void *to, size_t length)
 {
@@ -150,7 +151,7 @@ static void walk_add(struct walk *walk, const struct inspect_entry *entry)
     (*walk->stored)++;
 }
 
-/* 0; -EBADMSG. */
+/* Adds the entry of a request.  0; -EBADMSG. */
 static int add_request(struct walk *walk, const unsigned char *object, size_t size, uint64_t id)
 {
     const uint32_t *value = walk->map->offsets;
@@ -172,7 +173,7 @@ static int add_request(struct walk *walk, const unsigned char *object, size_t si
         if (!TAKE(INSPECT_REQUEST_QUEUED, 0, &queued))
             return -EBADMSG;
         if (queued != value[INSPECT_VALUE_QUEUED])
-            return 0; /* on its way into its queue, or out of it */
+            return 0; /* it is entering or leaving its queue */
         if (!TAKE(INSPECT_REQUEST_ENVELOPE, 0, &envelope) ||
             !TAKE(INSPECT_REQUEST_IGNORE, 0, &entry.ignore) ||
             !TAKE(INSPECT_REQUEST_SEQ, 0, &entry.age) ||
@@ -207,7 +208,7 @@ static int add_message(struct walk *walk, const unsigned char *object, size_t si
         return -EBADMSG;
     if (queued != value[INSPECT_VALUE_QUEUED]) {
         if (entry.age != id)
-            return 0; /* not yet in its queue, or on its way to a receive */
+            return 0; /* not yet in its queue, or about to match a receive */
         entry.kind = INSPECT_PROBED;
     }
     entry.context_id = envelope.context_id;
@@ -272,7 +273,7 @@ static int walk_pool(struct walk *walk, uint64_t pool, size_t size, visit_fn *vi
     return 0;
 }
 
-/* The probe that found nothing, if there was one. */
+/* Adds the probe that found nothing, if there was one. */
 static int walk_peek(struct walk *walk, uint64_t ep)
 {
     struct inspect_entry entry = {.kind = INSPECT_PROBE};
@@ -293,8 +294,8 @@ static int walk_peek(struct walk *walk, uint64_t ep)
     return 0;
 }
 
-/* Entries of which a rank may wait for the end come first: unexpected messages are what is left
- * out if there is not space for all. */
+/* Entries that a rank may wait for come first: if there is not enough space, unexpected
+ * messages are left out. */
 int inspect_walk(const struct inspect_map *map, const struct inspect_source *source,
                  uint64_t ep, struct inspect_entry *entries, uint32_t capacity,
                  uint32_t *stored, uint32_t counts[INSPECT_KINDS])
@@ -328,7 +329,7 @@ int inspect_walk(const struct inspect_map *map, const struct inspect_source *sou
 
 /* ---- ages ---- */
 
-/* What one pool notes of the places of its objects. */
+/* The notes on a pool: the objects seen at its places. */
 struct notes {
     uint64_t seen, index_mask;
     uint32_t places;
@@ -422,7 +423,7 @@ int inspect_walk_pulse(const struct inspect_map *map, const struct inspect_sourc
 
 /* ---- what the program has named ---- */
 
-/* Is there space in an object of so many bytes for a field of that length? */
+/* Does an object of this size have space for a field of this length? */
 static bool has_field(const struct walk *walk, enum inspect_field bytes,
                       enum inspect_field field, size_t length)
 {
@@ -431,7 +432,7 @@ static bool has_field(const struct walk *walk, enum inspect_field bytes,
     return at <= size && length <= size - at;
 }
 
-/* Printable, and one line. */
+/* Makes it printable, and one line. */
 static void make_text(char *text, size_t size)
 {
     text[size - 1] = '\0';

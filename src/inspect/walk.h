@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * walk.h - the queues of an endpoint, read out of its memory.
+ * walk.h - reads the queues of an endpoint from its memory.
  *
- * The endpoint itself reads them so when it is asked, and an observer when the endpoint does not
- * answer, out of a core file, or in a debugger: all walk the pools of requests and of messages, by offsets that
- * struct inspect_root names, and get each byte through a function of theirs.  So all see the same, and an observer needs no
- * debug information and no library of the same build.
+ * The endpoint itself reads them in this way for an answer, and so does an observer of an
+ * endpoint that does not answer, of a core file, or in a debugger.  All walk the pools of
+ * requests and of messages, with the offsets in struct inspect_root, and read memory through a
+ * function of their own.  So all see the same entries, and an observer needs neither debug
+ * information nor the same build of the library.
  */
 #ifndef INSPECT_WALK_H
 #define INSPECT_WALK_H
@@ -17,15 +18,16 @@
 
 #define INSPECT_ROOT_MAGIC "MBXROOT"
 
-/* Where what lies: offsets in bytes, but for those that are called BYTES.  An observer finds them by name, so
- * it reads an endpoint of another version in which they lie elsewhere, or which has others besides. */
+/* The layout: offsets in bytes, except the fields called BYTES, which are sizes.  An observer
+ * finds them by name, so it can read an endpoint of another version with other offsets, or with
+ * additional fields. */
 /* clang-format off */
 #define INSPECT_FIELD_LIST(X)                                                                          \
     /* of the endpoint */                                                                          \
     X(EP_REQUESTS)      /* a pool */                                                               \
     X(EP_MESSAGES)      /* a pool */                                                               \
     X(EP_ADDRESSES)                                                                                \
-    X(EP_PEERS)         /* how many */                                                             \
+    X(EP_PEERS)         /* their number */                                                         \
     X(EP_EXPECTED)                                                                                 \
     X(EP_UNEXPECTED)                                                                               \
     X(EP_CANCELLED)                                                                                \
@@ -35,11 +37,11 @@
     X(EP_PEEKED)        /* times that a probe found nothing */                                     \
     X(EP_PEEK)          /* its envelope */                                                         \
     X(EP_PEEK_IGNORE)                                                                              \
-    X(EP_PROGRAM)       /* INSPECT_MPI_TEXT bytes at least */                                          \
+    X(EP_PROGRAM)       /* at least INSPECT_MPI_TEXT bytes */                                          \
     X(EP_PAGE)          /* the address of its page */                                              \
     X(EP_NEXT)          /* the address of the next endpoint of the process, or 0 */                \
-    /* since when objects are there: of the endpoint, a note of a pool, and one place of it */     \
-    X(EP_LOOKED)        /* when they were looked at last */                                        \
+    /* first sight of objects: of the endpoint, a note of a pool, and one place of it */           \
+    X(EP_LOOKED)        /* the time of the last check */                                           \
     X(EP_REQUEST_AGES)                                                                             \
     X(EP_MESSAGE_AGES)                                                                             \
     X(AGES_SEEN)        /* an array */                                                             \
@@ -47,19 +49,19 @@
     X(AGE_BYTES)                                                                                   \
     X(AGE_ID)                                                                                      \
     X(AGE_SINCE)        /* ns */                                                                   \
-    /* what the program has named: of the endpoint, of a context id, of a peer */                  \
+    /* names set by the program: of the endpoint, of a context id, of a peer */                    \
     X(EP_CONTEXTS)                                                                                 \
     X(EP_CONTEXT_COUNT)                                                                            \
     X(CONTEXT_BYTES)                                                                               \
     X(CONTEXT_ID)                                                                                  \
     X(CONTEXT_SIZE)                                                                                \
-    X(CONTEXT_NAME)     /* INSPECT_NAME_TEXT bytes at least */                                         \
+    X(CONTEXT_NAME)     /* at least INSPECT_NAME_TEXT bytes */                                         \
     X(EP_NAMED_PEERS)                                                                              \
     X(EP_NAMED_SLOTS)                                                                              \
     X(NAMED_BYTES)                                                                                 \
     X(NAMED_JOB)                                                                                   \
     X(NAMED_RANK)                                                                                  \
-    X(NAMED_CHANGE)     /* 0: it was not named */                                                  \
+    X(NAMED_CHANGE)     /* 0: not named */                                                         \
     /* of a pool */                                                                                \
     X(POOL_CHUNKS)                                                                                 \
     X(POOL_SLOTS)                                                                                  \
@@ -94,7 +96,7 @@
     X(MORE_SIZE)                                                                                   \
     /* of an address */                                                                            \
     X(ADDRESS_BYTES)                                                                               \
-    X(ADDRESS_SKIP)     /* what inspect_address_name() skips */                                        \
+    X(ADDRESS_SKIP)     /* skipped by inspect_address_name() */                                        \
     /* values */                                                                                   \
     X(VALUE_QUEUED)     /* of REQUEST_QUEUED */                                                    \
     X(VALUE_LONG)       /* of MESSAGE_SIZE */                                                      \
@@ -113,18 +115,19 @@ enum inspect_field {
 
 #define INSPECT_FIELD_TEXT 20
 
-/* The layout in the words of this build. */
+/* The layout, decoded for this build. */
 struct inspect_map {
     uint64_t endpoints;               /* the address of the address of the first endpoint */
     uint8_t kinds[256];               /* of a request, by its state: enum inspect_kind */
     uint32_t offsets[INSPECT_FIELDS]; /* by enum inspect_field */
 };
 
-/* The layout as a process has it, under the symbol mbx_see_root; addresses of 64 bits, in the byte order of the
- * machine.  Whoever reads it copies it, and takes it apart with inspect_map_read(). */
+/* The layout in the memory of a process, under the symbol mbx_see_root; addresses have 64 bits
+ * and the byte order of the machine.  A reader copies and decodes it with
+ * inspect_map_read(). */
 struct inspect_root {
     char magic[8];
-    uint32_t version, fields; /* INSPECT_VERSION; how many follow */
+    uint32_t version, fields; /* INSPECT_VERSION; the number of fields that follow */
     const void *endpoints;
     uint8_t kinds[256];
     struct {
@@ -142,19 +145,19 @@ struct inspect_source {
     int (*read)(const struct inspect_source *source, uint64_t at, void *to, size_t size);
 };
 
-/* Reads the root at this address.  0; a negative errno of the source; -EBADMSG it is none, or not one of which this
- * build knows what it means. */
+/* Reads the root at this address.  0; a negative errno of the source; -EBADMSG it is not a
+ * root, or one that this build does not understand. */
 int inspect_map_read(const struct inspect_source *source, uint64_t root,
                      struct inspect_map *map);
 
-/* The entries of the endpoint at address ep: the first `capacity` ones, *stored, and of all of them
- * counts[kind].  0; a negative errno of the source; -EBADMSG what is there makes no sense. */
+/* The entries of the endpoint at address ep: the first `capacity` ones, *stored of them, and
+ * counts[kind] of all.  0; a negative errno of the source; -EBADMSG the data is invalid. */
 int inspect_walk(const struct inspect_map *map, const struct inspect_source *source,
                  uint64_t ep, struct inspect_entry *entries, uint32_t capacity,
                  uint32_t *stored, uint32_t counts[INSPECT_KINDS]);
 
-/* Fills in for how long each of these entries has been there, as far as the endpoint knows it; now_ns is the time of its machine,
- * 0: the last time at which it looked.  0; as inspect_walk(). */
+/* Sets the age of each of these entries, if the endpoint knows it; now_ns is the time of its
+ * machine, 0: the time of its last check.  0; as inspect_walk(). */
 int inspect_walk_ages(const struct inspect_map *map, const struct inspect_source *source,
                       uint64_t ep, uint64_t now_ns, struct inspect_entry *entries,
                       uint32_t count);
@@ -163,9 +166,9 @@ int inspect_walk_ages(const struct inspect_map *map, const struct inspect_source
 int inspect_walk_pulse(const struct inspect_map *map, const struct inspect_source *source,
                        uint64_t ep, struct inspect_pulse *pulse);
 
-/* What the program has named, in the words of a page: lines `context ID SIZE NAME`, and `peer NUMBER RANK` of the peers
- * that these entries have, as far as there is space.  How long it is, at most size - 1; a negative errno as of
- * inspect_walk(). */
+/* The names that the program has set, in the format of a page: lines `context ID SIZE NAME`,
+ * and `peer NUMBER RANK` for the peers of these entries, while there is space.  Returns the
+ * length, at most size - 1; a negative errno as in inspect_walk(). */
 int inspect_walk_names(const struct inspect_map *map, const struct inspect_source *source,
                        uint64_t ep, const struct inspect_entry *entries, uint32_t count,
                        char *text, size_t size);
@@ -174,15 +177,15 @@ int inspect_walk_names(const struct inspect_map *map, const struct inspect_sourc
 int inspect_walk_rank(const struct inspect_map *map, const struct inspect_source *source,
                       uint64_t ep, uint32_t peer, uint32_t *rank);
 
-/* What the program has said of itself: INSPECT_MPI_TEXT bytes, what is not to be printed replaced. */
+/* The program's description of itself: INSPECT_MPI_TEXT bytes, made printable. */
 int inspect_walk_program(const struct inspect_map *map, const struct inspect_source *source,
                          uint64_t ep, char text[INSPECT_MPI_TEXT]);
 
 #define INSPECT_ENDPOINTS_MAX 1024u /* of a process */
 
-/* The addresses of all endpoints of the process.  In memory that is damaged their list may have no
- * end: each is named once, and no more than INSPECT_ENDPOINTS_MAX.
- * 0; as inspect_walk(), and *count endpoints were found before. */
+/* The addresses of all endpoints of the process.  In corrupt memory their list may have no end:
+ * each is listed once, and at most INSPECT_ENDPOINTS_MAX. 0; as inspect_walk(), and *count
+ * endpoints were found before. */
 int inspect_walk_endpoints(const struct inspect_map *map, const struct inspect_source *source,
                            uint64_t endpoints[INSPECT_ENDPOINTS_MAX], uint32_t *count);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * walk_test.c - the list of endpoints of a process, as it is and where its memory is damaged; and queues that take for ever.
+ * walk_test.c - the list of endpoints of a process, intact and in corrupt memory; and queues
+ * that take for ever.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 #include "inspect/walk.h"
 
 #define NODES 2000u
-#define NEXT  16u /* where an endpoint has the address of the next one */
+#define NEXT  16u /* the offset of the address of the next one in an endpoint */
 
 /* Number 0 is the head of the list. */
 static struct {
@@ -42,7 +43,7 @@ static int read_nodes(const struct inspect_source *source, uint64_t at, void *to
     return 0;
 }
 
-/* A list of so many; what its last one names. */
+/* Makes a list of this length; returns a pointer to the link of its last node. */
 static uint64_t *make_list(uint32_t count)
 {
     for (uint32_t i = 0; i <= count; i++)
@@ -75,7 +76,7 @@ static void test_all_in_their_order(void **state)
     }
 }
 
-/* A list that comes back to any of its endpoints names each of them once. */
+/* A list that returns to one of its endpoints names each of them once. */
 static void test_ring(void **state)
 {
     uint64_t endpoints[INSPECT_ENDPOINTS_MAX];
@@ -100,7 +101,7 @@ static void test_too_many(void **state)
     assert_int_equal(count, INSPECT_ENDPOINTS_MAX);
 }
 
-/* Those before a damaged address are known. */
+/* The endpoints before a damaged address are found. */
 static void test_not_readable(void **state)
 {
     uint64_t endpoints[INSPECT_ENDPOINTS_MAX];
@@ -126,7 +127,7 @@ static uint64_t fake_clock(void)
     return fake_ns++;
 }
 
-/* At EP a pool, as the layout below says; everywhere else are live objects. */
+/* The memory has a pool at EP, in the layout below, and live objects everywhere else. */
 static int read_hostile(const struct inspect_source *source, uint64_t at, void *to, size_t size)
 {
     const uint64_t pool[] = {UINT64_C(1) << 40, SLOTS, 0, STRIDE, 1};
@@ -137,7 +138,7 @@ static int read_hostile(const struct inspect_source *source, uint64_t at, void *
     if (at - EP < sizeof pool)
         memcpy(to, (const unsigned char *)pool + (at - EP), size);
     else if (size == sizeof(uint32_t))
-        memset(to, 0, size); /* peers */
+        memset(to, 0, size); /* the number of peers */
     return 0;
 }
 
@@ -176,7 +177,7 @@ static void test_reads_are_counted(void **state)
     assert_int_equal(reads, 1000);
     assert_true(seen > 100);
     assert_int_equal(walk_hostile(UINT64_MAX, CLOCK_S * 3600, &seen), 0);
-    assert_int_equal(seen, SLOTS); /* so many there are */
+    assert_int_equal(seen, SLOTS); /* all slots */
 }
 
 static void test_time_is_counted(void **state)

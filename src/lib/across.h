@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * across.h - invariants that folders have in common.  Private to src/lib: it may look into all of
- * them.
+ * across.h - invariants that span several folders.  Private to src/lib, which may use all
+ * folders.
  */
 #ifndef LIB_ACROSS_H
 #define LIB_ACROSS_H
@@ -10,6 +10,6 @@
 
 struct mbx_ep;
 
-bool credit_is_valid(const struct mbx_ep *ep); /* credit.h; with defer and offload */
+bool credit_is_valid(const struct mbx_ep *ep); /* credit.h; includes defer and offload */
 
 #endif

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ages.c - since when a request, or a kept message, has been there.
+ * ages.c - the age of requests and of kept messages.
  *
- * Nobody pays for it who sends or receives: there is no time in a request.  What looks now and then (hang.c: while something
- * waits; and whoever answers an observer) notes for each place of a pool which object it has seen there first, and when:
+ * Ages cost sends and receives nothing: a request contains no time.  Periodic checks (hang.c,
+ * while a request waits, and each answer to an observer) note for each place of a pool which
+ * object was seen there, and when it was seen first:
  *
  *   requests  [0] id, ns   [1] id, ns   ...     by the index of the pool's place
  *
- * An object with another id than noted is new: it has come since the check before.  So an age is too small by the time
- * between two checks, and never too large.  A check goes over so many places at most; beyond them, several checks take
- * turns.
+ * An object with another id than the noted one is new: it was added after the last check.  So
+ * an age may be too small by the time between two checks, but never too large.  A check covers
+ * at most PLACES_EACH_CHECK places; a larger pool is covered by several checks in turn.
  */
 #include "core/core.h"
 #include "lib/inspect.h"
@@ -26,7 +27,7 @@ static void ages_note(struct inspect_ages *ages, const struct pool *pool, uint64
         struct inspect_age *more = mem_realloc(ages->seen, places * sizeof *more);
 
         if (more == NULL)
-            return; /* what is not noted has no age */
+            return; /* an object without a note has no age */
         memset(more + ages->places, 0, (places - ages->places) * sizeof *more);
         ages->seen = more;
         ages->places = places;

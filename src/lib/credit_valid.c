@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * credit_valid.c - what peers may cost us, and do: credit.h I1 as far as one side sees it, I2 to
- * I5.
+ * credit_valid.c - checks the credit of peers and its use: the part of credit.h I1 that one
+ * side can see, and I2 to I5.
  */
 #include "lib/across.h"
 
@@ -30,9 +30,10 @@ static uint64_t parked(const struct mbx_ep *ep)
     return ep_matches_here(ep) ? 0 : valid_length(&ep->offload->shadow.parked);
 }
 
-/* The FINs that a peer can have made us owe: a claim or a message that we take is refused while
- * there are FINS_MOST, and no credit is told; so what comes after that is what the window
- * allows, and what the user held in his hands, of which there were never more than messages. */
+/* The most FINs that a peer can make us owe.  While there are FINS_MOST, its claims are
+ * refused, we take none of its messages, and it gets no credit.  So further FINs can only come
+ * from its window, and from messages that the user held through matched probes, of which there
+ * were never more than pool_most(). */
 static uint64_t fins_most(const struct mbx_ep *ep, const struct credit *credit)
 {
     return FINS_MOST + BACKLOG_CLAIMS + 1 + 2 * credit->window + pool_most(&ep->messages);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * debugger.c - tells parallel debuggers which library reads the queues (src/msgq).
+ * debugger.c - announces the library that reads the queues to parallel debuggers (src/msgq).
  *
- * Open MPI exports `mpimsgq_dll_locations`, where a debugger reads the paths of such libraries,
- * and leaves it NULL.  While an endpoint shows itself, ours is named there, unless somebody
- * else has named one.
+ * Open MPI exports `mpimsgq_dll_locations`, from which a debugger reads the paths of such
+ * libraries, and leaves it NULL.  While an endpoint has a page, we set it to our library,
+ * unless it is already set.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -20,8 +20,8 @@
 static char library[PATH_MAX];
 static char *locations[] = {library, NULL};
 
-/* Where it may be, relative to the folder of this library, component or provider: installed,
- * and built. */
+/* Possible places, relative to the folder of this library, component or provider: installed,
+ * and in the build tree. */
 static const char *const places[] = {"", "../", "matchbox/", "../msgq/", "src/msgq/"};
 
 static bool find_library(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * devices.c - the backends of this library, which of them can be used, and what a transport calls of
- * an endpoint with one.
+ * devices.c - the device backends of this library, which of them can be used, and the functions
+ * that a transport calls in an endpoint with a device.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * devices_absent.c - a library without devices: there is no backend, and settings.c refuses what
- * asks for one.
+ * devices_absent.c - a library without devices: there is no backend, and settings.c refuses
+ * settings that request one.
  */
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * devices_absent_test.c - a library that was built without devices refuses what asks for one, and
- * is otherwise like any other.
+ * devices_absent_test.c - a library that was built without devices refuses settings that
+ * request one, and is otherwise like any other.
  */
 #include <errno.h>
 #include <setjmp.h>

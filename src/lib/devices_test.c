@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * devices_test.c - what mbx_device_get() lists.
+ * devices_test.c - the list of mbx_device_get().
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * endpoint.c - opening and closing.
+ * endpoint.c - opens and closes endpoints.
  */
 #include "base/fill.h"
 #include "base/check.h"
@@ -31,15 +31,15 @@ static const struct transport_events events = {
     .slept = wait_slept,
 };
 
-/* Only looks. */
+/* Has only a check. */
 static const struct module across_module = {
     .name = "invariants of several folders",
     .is_valid = MBX_CHECKS ? credit_is_valid : NULL,
 };
 
-/* Everything that is built on the ground of core.  Their hooks are called in this order. */
+/* All modules above core.  Their hooks are called in this order. */
 static const struct module *const modules[] = {
-    &module_extension,    /* of a program that brings one */
+    &module_extension,    /* of a program that adds one */
     &request_module,      /* core */
     &recv_module,         /* p2p */
     &send_module,         /* p2p */
@@ -74,14 +74,14 @@ int mbx_transport_get(unsigned index, const char **name, const char **about)
     return 0;
 }
 
-/* What MBX_TRANSPORT names. */
+/* Opens the transport in MBX_TRANSPORT. */
 static int endpoint_open_named(struct mbx_ep *ep, const struct transport_config *config)
 {
     return transport_open(transport_at((unsigned)ep->settings.transport - 1), config,
                           &ep->net.transport);
 }
 
-/* With whom a process that is apart shares memory. */
+/* The ranks with which a process that is apart shares memory. */
 static const char *shares_words(const struct transport_config *config)
 {
     return config->settings.shm.pass == SHM_PASS_ALWAYS
@@ -89,8 +89,8 @@ static const char *shares_words(const struct transport_config *config)
                : "ranks of its namespaces share memory";
 }
 
-/* A process that is apart is reached over the network as well; without one, by those alone that
- * share its memory. */
+/* A process that is apart is also reached over the network; without a network only ranks that
+ * share its memory can reach it. */
 static int endpoint_open_apart(struct mbx_ep *ep, const struct transport_config *config,
                                const char *why)
 {
@@ -110,7 +110,7 @@ static int endpoint_open_apart(struct mbx_ep *ep, const struct transport_config 
     return transport_open(&transport_shm, config, &ep->net.transport);
 }
 
-/* MBX_TRANSPORT=auto.  why: this process is apart; NULL: it is not. */
+/* MBX_TRANSPORT=auto.  why: the reason why this process is apart; NULL: it is not. */
 static int endpoint_open_chosen(struct mbx_ep *ep, const struct transport_config *config,
                                 bool is_spread, const char *why)
 {
@@ -127,7 +127,7 @@ static int endpoint_open_chosen(struct mbx_ep *ep, const struct transport_config
     return transport_open(&transport_shm, config, &ep->net.transport);
 }
 
-/* MBX_SHM_PASS: what is automatic is decided; who has a matching device passes nothing. */
+/* MBX_SHM_PASS: decides for auto; an endpoint with a matching device passes nothing. */
 static void endpoint_passing(const struct settings *s, bool is_apart, uint64_t *pass)
 {
     if (s->device != DEVICE_NONE) {
@@ -139,8 +139,8 @@ static void endpoint_passing(const struct settings *s, bool is_apart, uint64_t *
     }
 }
 
-/* In a job whose ranks have told of their hosts, it is not known which of them are in containers,
- * and whether they are on this machine. */
+/* In a job whose ranks have published their hosts, it is not known which of them are in
+ * containers, and whether these are on this machine. */
 static bool endpoint_is_contained(void)
 {
     struct host host;
@@ -174,7 +174,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .credit = credit_welcome(ep),
         .peers = s->peers_max,
         .wants_cswap = s->match_at == MATCH_AT_SENDER,
-        .rank = launcher_number(launcher_rank()) + 1, /* 0: nobody says */
+        .rank = launcher_number(launcher_rank()) + 1, /* 0: not known */
         .settings = s->transports,
     };
     int err = 0;
@@ -222,7 +222,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto free_ep;
     ep->wait.has_threads = ep->wait.detours = ep->settings.threads == THREADS_MANY;
-    ep->progress.due = DUE_MOVE; /* the first round finds out */
+    ep->progress.due = DUE_MOVE; /* cleared by the first round, if there is no work */
     ep->limits.cores = sys_cores();
     pool_init(&ep->requests.pool, request_size(ep->settings.device != DEVICE_NONE), 128,
               (uint32_t)min_size(ep->settings.requests, REQUESTS_MOST));
@@ -275,14 +275,15 @@ int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t si
     return FILL(limits, size, ep->limits.reported, extra);
 }
 
-/* Does what peers have asked for, and pushes what waits for space, and what was injected and
- * waits here for its receive, until it has left or time is up. */
+/* Performs the requests of peers, and sends everything that waits for space, and injected
+ * messages that wait here for their receive, until all have left or time is up. */
 static int endpoint_drain(struct mbx_ep *ep)
 {
     uint64_t start = clock_now();
 
     progress_arrived(ep);
-    for (uint32_t i = 0; i < ep->peers.count; i++) /* the others only serve messages to come */
+    for (uint32_t i = 0; i < ep->peers.count; i++) /* other controls only serve later
+                                                      messages */
         if (peer_is_used(ep, i))
             peer_get(ep, i)->owes &= ep->modules.owes_closing;
     module_stop(ep);
@@ -303,7 +304,7 @@ static int endpoint_drain(struct mbx_ep *ep)
         if (progress_round(ep) == 0) {
             left = ep->settings.close_timeout_ns - gone;
             wait_closing(ep, (int64_t)min_size(left, (size_t)liveness_ns(ep)));
-            progress_check_soon(ep); /* look whether they are still there */
+            progress_check_soon(ep); /* check whether the peers are still alive */
         }
     }
     return 0;
@@ -356,7 +357,7 @@ int mbx_close(struct mbx_ep *ep)
     pool_for_each(&ep->requests.pool, endpoint_free_request, ep);
     module_fini(ep);
     lockword_fini(ep);
-    context_fini(ep); /* takes what is queued off its queues: before the pools go */
+    context_fini(ep); /* takes queued entries off its queues, so it comes before the pools */
     pool_fini(&ep->messages);
     pool_fini(&ep->requests.pool);
     peer_fini(ep);

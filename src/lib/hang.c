@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hang.c - how long nothing has happened in an endpoint, and with MBX_HANG a report of it.
+ * hang.c - measures how long nothing has happened in an endpoint, and with MBX_HANG reports a
+ * hang.
  *
- * There is no thread: liveness_check(), and a probe that is repeated, look whether something has happened since the
- * last check.  If that is longer ago than MBX_HANG, `mbx doctor --from-watchdog` is started, a process of its own,
- * which is no child of the application.  It looks at all ranks of the job on this host from outside, so this rank goes
- * on to answer.  Of those that the ranks of a job start one stays (tools/doctor/watchdog.c); the others say that they
- * are too many, and their rank asks again later.
+ * There is no thread: liveness_check(), and repeated probes, check whether something has
+ * happened since the last check.  If nothing has happened for MBX_HANG, this rank starts `mbx
+ * doctor --from-watchdog`, a separate process, which is not a child of the application.  It
+ * inspects all ranks of the job on this host from outside, while this rank continues to
+ * answer.  Only one of the processes that the ranks of a job start stays
+ * (tools/doctor/watchdog.c); the others report that they are not needed, and their rank tries
+ * again later.
  *
- *   nothing has happened for MBX_HANG ──> start ──┬── HANG_BUSY  another one is there: again in MBX_HANG
- *                                                 ├── HANG_ABORT the job is deadlocked, and is to end
+ *   nothing has happened for MBX_HANG ──> start ──┬── HANG_BUSY  another one is running: again in MBX_HANG
+ *                                                 ├── HANG_ABORT the job is deadlocked, and has to end
  *                                                 └── nothing    it reports, or waits
- *   something happens ──> as at the beginning
+ *   something happens ──> back to the beginning
  *
- * What the process says comes through an eventfd that nobody else has: no observer can end a rank.
+ * The process reports through an eventfd that no other process has: no observer can end a rank.
  */
 #include "lib/inspect.h"
 
@@ -28,10 +31,10 @@
 #include "core/core.h"
 #include "inspect/hang.h"
 
-/* A rank that has not looked for so long did something else than wait. */
+/* A rank that has made no check for this long did not only wait. */
 #define GAP_NS CLOCK_S
 
-/* What grows with each thing that happens. */
+/* A sum that changes with each event. */
 static uint64_t happened(const struct mbx_ep *ep)
 {
     uint64_t sum = ep->stats.expected + ep->stats.unexpected + ep->stats.cancelled +
@@ -82,7 +85,7 @@ static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
     }
 }
 
-/* What the process has told. */
+/* Handles the report of the process. */
 static void reporter_hear(struct mbx_ep *ep)
 {
     uint64_t reported;
@@ -96,7 +99,7 @@ static void reporter_hear(struct mbx_ep *ep)
             INSPECT_HANG_STATUS);
         _exit(INSPECT_HANG_STATUS);
     }
-    reporter_leave(ep); /* busy */
+    reporter_leave(ep); /* another one is running */
 }
 
 /* ---- looks ---- */

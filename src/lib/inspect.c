@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inspect.c - an endpoint answers who asks from outside.
+ * inspect.c - answers the observers of an endpoint.
  *
- * progress_slow_check() compares the number of the question with that of the last answer, so
- * nobody pays for it who is not asked.  An answer costs some tens of microseconds, and there
- * is one in ANSWER_EACH_NS at most, whatever is written into the page.
+ * progress_slow_check() compares the number of the question with the number of the last answer,
+ * so the cost without observers is small.  An answer costs some tens of microseconds, and there
+ * is at most one in ANSWER_EACH_NS, whatever an observer writes into the page.
  */
 #include "lib/inspect.h"
 
@@ -30,7 +30,7 @@
 
 static_assert(INSPECT_NOBODY == LAUNCHER_UNKNOWN, "ranks that nobody says");
 
-/* What its launcher calls the job, behind what is in text already; its length. */
+/* Appends the launcher's names of the job to text; returns the length. */
 static size_t add_job_names(char *text, size_t size, size_t used)
 {
     static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
@@ -42,7 +42,8 @@ static size_t add_job_names(char *text, size_t size, size_t used)
     return min_size(used, size - 1);
 }
 
-/* A number that the ranks of a job share: of its key, and of what its launcher calls it. */
+/* A number that the ranks of a job share: from its key, and from its launcher's names for
+ * it. */
 static uint64_t job_number(const struct mbx_ep *ep)
 {
     char text[512] = "matchbox-inspect";
@@ -94,7 +95,7 @@ static int read_own(const struct inspect_source *source, uint64_t at, void *to, 
 
 static const struct inspect_source own_memory = {.read = read_own};
 
-/* Which of the operations the call that the program is in waits for. */
+/* Marks the operations for which the program's current call waits. */
 static void mark_awaited(const struct mbx_ep *ep, struct inspect_entry *entries, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -117,8 +118,8 @@ static void mark_awaited(const struct mbx_ep *ep, struct inspect_entry *entries,
 static_assert(CALLER_FRAMES == INSPECT_FRAMES && CALLER_CALL == INSPECT_CALL_TEXT,
               "of one length");
 
-/* Which call the program is in: the outermost one of MPI, or else of the library.  A program
- * that is linked statically has no names of them, and the library knows its own waits. */
+/* The call that the program is in: the outermost one of MPI, or otherwise of the library.  In a
+ * statically linked program the calls have no symbols, but the library knows its own waits. */
 static void check_stack(const struct mbx_ep *ep, struct inspect_state *state)
 {
     const char *own = wait_call(ep);
@@ -133,8 +134,8 @@ static void check_stack(const struct mbx_ep *ep, struct inspect_state *state)
         snprintf(state->call, sizeof state->call, "%s", own);
 }
 
-/* A line for each peer of an entry whose rank the program has named: a rank that is not seen has no page that would say
- * it. */
+/* A line for each peer of an entry whose rank the program has named: a rank that is not seen
+ * has no page with its rank. */
 static size_t fill_peers(const struct mbx_ep *ep, struct inspect_page *page, char *text,
                          size_t size)
 {
@@ -157,7 +158,7 @@ static size_t fill_peers(const struct mbx_ep *ep, struct inspect_page *page, cha
     return used;
 }
 
-#define UNSTARTED_MAX 32 /* that are told */
+#define UNSTARTED_MAX 32 /* the most that are shown */
 
 /* A line for each operation that the program has described and never started. */
 static size_t fill_unstarted(const struct mbx_ep *ep, char *text, size_t size)
@@ -185,8 +186,9 @@ static size_t fill_unstarted(const struct mbx_ep *ep, char *text, size_t size)
     return used;
 }
 
-/* The statistics, and a line for each context id and peer that the program has named, and what it has
- * described and not started, as far as there is space.  How long it is. */
+/* The statistics, and a line for each context id and peer that the program has named, and for
+ * each operation that it has described and not started, while there is space.  Returns the
+ * length. */
 static uint32_t fill_text(const struct mbx_ep *ep, struct inspect_page *page)
 {
     char *text = (char *)page + INSPECT_TEXT_AT;
@@ -242,7 +244,7 @@ static void inspect_answer(struct mbx_ep *ep)
     atomic_store_explicit(&page->state.turn, ++ep_inspect(ep)->turn, memory_order_release);
     ep->observed.answered = ask;
     ep_inspect(ep)->answered_ns =
-        clock_now(); /* from its end, so that the next one is no sooner */
+        clock_now(); /* after the answer, so that the next one is no earlier */
     atomic_store_explicit(&page->state.answered, ask, memory_order_release);
 }
 
@@ -328,7 +330,7 @@ void inspect_close(struct mbx_ep *ep)
 
 /* ---- what is left at the end ---- */
 
-#define LEAK_KINDS 5 /* that are told apart */
+#define LEAK_KINDS 5 /* the kinds that are distinguished */
 
 struct leak {
     struct inspect_entry entry;
@@ -357,7 +359,7 @@ static void leak_add(struct leaks *leaks, const struct inspect_entry *entry)
     leaks->kinds[i].count++;
 }
 
-/* "tag 8 on MPI_COMM_WORLD"; numbers, if it is not known what they mean. */
+/* "tag 8 on MPI_COMM_WORLD"; numbers, if their meaning is not known. */
 static const char *leak_words(const struct mbx_ep *ep, const struct inspect_entry *entry,
                               char words[128])
 {
@@ -415,7 +417,7 @@ void inspect_leaks(const struct mbx_ep *ep)
 
     if (!ep->settings.leaks || capacity == 0)
         return;
-    entries = mem_calloc(capacity + 1, sizeof *entries); /* and a probe */
+    entries = mem_calloc(capacity + 1, sizeof *entries); /* and one for a probe */
     if (entries == NULL)
         return;
     inspect_walk(&inspect_own_map, &own_memory, (uint64_t)(uintptr_t)ep, entries, capacity + 1,

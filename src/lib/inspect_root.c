@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inspect_root.c - where an observer finds what: walk.h has the names.
+ * inspect_root.c - the layout for observers: walk.h has the names.
  */
 #include "core/core.h"
 #include "device/host/offload.h"
@@ -16,7 +16,7 @@
 #define MESSAGE(field) offsetof(struct message, field)
 #define STATUS(field)  offsetof(struct mbx_status, field)
 
-/* inspect/walk.c reads so many bytes of it. */
+/* inspect/walk.c reads this many bytes of the member. */
 #define READ_AS(bytes, type, member)                                                           \
     static_assert(sizeof((struct type *)0)->member == (bytes), "read as it is")
 
@@ -83,7 +83,8 @@ enum {
     AT_REQUEST_SEQ = REQUEST(match.seq),
     AT_REQUEST_QUEUED = REQUEST(match.state),
     AT_REQUEST_STATUS = REQUEST(completion.status),
-    AT_REQUEST_BYTES = REQUEST_BYTES_MIN, /* without a shadow: what is read lies before it */
+    AT_REQUEST_BYTES = REQUEST_BYTES_MIN, /* without a shadow: all fields that are read are
+                                             before it */
     AT_STATUS_CONTEXT = STATUS(context_id),
     AT_STATUS_SOURCE = STATUS(source),
     AT_STATUS_TAG = STATUS(tag),
@@ -95,13 +96,14 @@ enum {
     AT_MESSAGE_RTS_SIZE = MESSAGE(rts.size),
     AT_MESSAGE_MORE = MESSAGE(more),
     AT_MESSAGE_BYTES = sizeof(struct message),
-    AT_MORE_SIZE = offsetof(struct arrival, size), /* message.c: it stands first */
+    AT_MORE_SIZE = offsetof(struct arrival, size), /* message.c: the arrival is the first
+                                                      member */
     AT_ADDRESS_BYTES = sizeof(struct transport_address),
     AT_ADDRESS_SKIP = offsetof(struct transport_address, credit),
     AT_VALUE_QUEUED = MBX_MATCH_QUEUED,
     AT_VALUE_LONG = MESSAGE_LONG,
     AT_VALUE_RTS = MESSAGE_RTS,
-    AT_VALUE_DEFERRED = PROTO_STATE(PROTO_BACKLOG, 0), /* as defer/backlog.h has it */
+    AT_VALUE_DEFERRED = PROTO_STATE(PROTO_BACKLOG, 0), /* as in defer/backlog.h */
     AT_VALUE_SYNC = REQUEST_SYNC,
     AT_VALUE_INTERNAL = REQUEST_INTERNAL,
 };
@@ -153,8 +155,8 @@ static const struct inspect_root inspect_root = {
         },
 };
 
-/* A debugger looks for this name.  Inside it is not used: of two libraries in a process each has a layout of its own, and
- * the dynamic linker would make one of them. */
+/* A debugger looks for this symbol.  The library itself does not use it: two libraries in a
+ * process have different layouts, and the dynamic linker would merge the symbols. */
 extern const struct inspect_root mbx_see_root
     __attribute__((alias("inspect_root"), visibility("default")));
 

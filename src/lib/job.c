@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job.c - the processes that were started together, as peers.
+ * job.c - makes the processes that were started together peers.
  */
 #include "boot/boot.h"
 #include "core/core.h"
@@ -56,18 +56,18 @@ int mbx_job_fence(struct mbx_job *job)
     return job->boot->ops->fence(job->boot);
 }
 
-/* Makes what rank has put a peer of ep. */
+/* Makes the address that rank has put a peer of ep. */
 static int job_add(struct mbx_job *job, struct mbx_ep *ep, uint32_t rank)
 {
     struct mbx_address address;
     uint32_t number;
     int err = job->boot->ops->get(job->boot, rank, &address, sizeof address);
 
-    if (err == -ENOENT) /* a launcher let the fence pass without it */
+    if (err == -ENOENT) /* a launcher let the fence pass without this rank */
         err = -ECONNRESET;
     if (err == 0)
         err = mbx_peer_add(ep, &address, &number);
-    if (err == 0 && number != rank) /* another thread made somebody a peer meanwhile */
+    if (err == 0 && number != rank) /* another thread added a peer meanwhile */
         err = -EBUSY;
     if (err < 0)
         LOG_ERROR("rank %u cannot be made a peer: %s", rank, mbx_strerror(err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * network.c - what an endpoint would find beyond this machine.
+ * network.c - describes the network that an endpoint would use.
  */
 #include "base/fill.h"
 #include "base/log.h"
@@ -10,7 +10,7 @@
 #include "transport/network.h"
 #include "transport/verbs/verbs_library.h"
 
-/* What MBX_TRANSPORT would use. */
+/* The network transport that MBX_TRANSPORT would use. */
 static const struct transport_ops *network_of(const struct settings *s)
 {
     const struct transport_ops *ops =
@@ -20,7 +20,7 @@ static const struct transport_ops *network_of(const struct settings *s)
                                                                   : &transport_ofi;
 }
 
-/* Nobody is met, so no event comes. */
+/* Describes the network.  No peer is contacted, so no event comes. */
 static int network_describe(const struct settings *s, struct transport_network *network)
 {
     static const struct transport_events none;
@@ -29,7 +29,8 @@ static int network_describe(const struct settings *s, struct transport_network *
         .settings = s->transports,
         .wants_cswap = true,
     };
-    int err = random_secret(config.key, sizeof config.key); /* which nobody has */
+    int err = random_secret(config.key, sizeof config.key); /* a key that no other endpoint
+                                                               has */
 
     verbs_use(s->verbs_library);
     return err != 0 ? err : network_of(s)->network->describe(&config, network);

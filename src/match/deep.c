@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deep.c - the classes of long queues: made when a mask is first used, given to another
- * mask when nothing of theirs is in a table and all are taken.
+ * deep.c - the classes of long queues: a class is made when a mask is first used.  When no
+ * class is left, one without entries is given to another mask.
  */
 #include "match/deep.h"
 
@@ -10,11 +10,11 @@
 
 #include "base/mem.h"
 
-/* A table or node array beyond this is freed when nothing is in it. */
+/* A larger table or node array is freed when it is empty. */
 #define KEEP_BYTES ((size_t)1 << 20)
 
 #define SPREAD                                                                                 \
-    UINT64_C(0x9e3779b97f4a7c15) /* no bit of a product is that of one factor alone */
+    UINT64_C(0x9e3779b97f4a7c15) /* a product has no bit that depends on one factor alone */
 
 /* The next number of a sequence that starts anywhere (splitmix64). */
 static uint64_t scatter(uint64_t *state)
@@ -84,7 +84,7 @@ void deep_trim(struct mbx_match_deep *deep, struct table *t)
     }
 }
 
-/* A class that no entry needs, or NULL. */
+/* A class without entries, or NULL. */
 static struct match_class *idle_class(struct mbx_match_deep *deep)
 {
     for (uint32_t i = 0; i < deep->class_count; i++)
@@ -93,7 +93,7 @@ static struct match_class *idle_class(struct mbx_match_deep *deep)
     return NULL;
 }
 
-/* The age below which messages count as indexed in a class that has none yet. */
+/* The value of `indexed` for a class whose index is empty: no message is older. */
 static uint64_t oldest_age(const struct mbx_match *m)
 {
     return queue_is_empty(&m->msgs) ? m->msgs.next : msg_of(m->msgs.all.next)->seq;

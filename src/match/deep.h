@@ -1,42 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deep.h - what leads to an entry of a long queue: classes, and in each two tables.
+ * deep.h - finds an entry of a long queue: classes, each with two tables.
  *
  *   class      one mask: which bits of an envelope its receives compare
- *   posted     compared bits -> the receives of this class that want such an envelope
- *   index      compared bits -> the messages that such a receive may take
+ *   posted     compared bits -> the receives of this class that match such an envelope
+ *   index      compared bits -> the messages that such a receive matches
  *
  *   class 0 (nothing ignored)     posted   r2 - r7      index   m3
  *                                          r4                   m1 - m4
  *   class 1 (any source)          posted   r1           index   m1 - m3 - m4
  *
- * An arrival looks into each class that has receives, and the oldest of the heads wins.  A
- * receive looks into the index of its class alone.
+ * An arriving message is looked up in each class that has receives, and the oldest of the heads
+ * wins.  A receive is looked up only in the index of its class.
  *
- * The queues are lists, and the tables follow when a search wants them.  What is in no table yet is
- * younger than what is in one, so a search looks into the tables first, and has found the oldest if
- * it finds any.  If not, what the tables lack is walked if it is little, and is put into them, all
- * at once: by posted_take() what has been posted, by unexpected_take() what has arrived and is not
- * in the index of its class.  So programs pay for the classes that they use, once per entry, and
- * nothing for entries that go in the order in which they came, or soon after they came.  A table that
- * cannot grow stays where it is, and what it lacks is walked: no verb fails for want of memory.
+ * The queues are lists, and the tables are brought up to date when a search needs them.  An
+ * entry that is in no table yet is younger than all that are in one, so a search looks into the
+ * tables first; an entry found there is the oldest match.  If there is none, the entries that
+ * the tables lack are walked if they are few, and then put into the tables all at once: posted
+ * receives by posted_take(), and by unexpected_take() the messages that are not in the index of
+ * its class.  So programs pay for the classes that they use, once per entry, and nothing for
+ * entries that leave in the order in which they came, or soon after they came.  A table that
+ * cannot grow stays as it is, and the entries that it lacks are walked: no verb fails for lack
+ * of memory.
  *
- * A receive is of one class.  A message may be in the index of each.  In one of them, the
- * primary class, the messages are linked by themselves; of the others each has a node.  So
- * one class in use costs what one table costs.
+ * A receive belongs to one class.  A message may be in the index of each class.  In the primary
+ * class, the messages themselves are linked; in each other class a message has a node.  So with
+ * one class in use, the cost is one table.
  *
- * Receives of a mask for which no class is free are put on `overflow`, and such a search of
- * the messages walks all of them: right, slow, and counted.
+ * Receives with a mask for which no class is free are put on `overflow`, and their search walks
+ * all messages: correct, slow, and counted.
  *
  * Invariants (deep_is_valid)
- *   I1  a group's receives, and messages, are in order of age, agree in what their class
- *       compares, and are of the group's class
- *   I2  a message is in the index of a class once if it is older than `indexed`, and
- *       else not at all
- *   I3  `busy` has the bits of the classes that have receives; `only` is the class that has all
- *       that are in a table or on overflow, or NULL
+ *   I1  the receives, or messages, of a group are in order of age, agree in the bits that their
+ *       class compares, and belong to the group's class
+ *   I2  a message is in the index of a class once if it is older than `indexed`, and otherwise
+ *       not
+ *   I3  `busy` has the bits of the classes that have receives; `only` is the class of all
+ *       receives that are in a table or on overflow, or NULL
  *   I4  a class that is not in use has neither receives nor messages
- *   I5  no receive that is in a table or on overflow is younger than one that is in none
+ *   I5  no receive in a table or on overflow is younger than one that is in neither
  */
 #ifndef MATCH_DEEP_H
 #define MATCH_DEEP_H
@@ -48,7 +50,7 @@
 #include "base/base.h"
 #include "match/table.h"
 
-/* What is looked for: context id and source in one word, and the tag. */
+/* The key of a search: context id and source in one word, and the tag. */
 struct match_key {
     uint64_t place, tag;
 };
@@ -57,51 +59,53 @@ struct match_key {
  * them: any tag */
 /* Glossary: mask - the fields that a receive compares: its ignore bits, and whether it names a
  * source */
-/* What of it counts: 1 = compared. */
+/* The bits of a key that are compared (1). */
 struct match_mask {
     uint64_t place, tag;
 };
 
-/* Where a message stands in the index of a class that is not the primary one.  Nodes are numbered
- * from 1. */
+/* The entry of a message in the index of a class other than the primary one.  Nodes are
+ * numbered from 1. */
 struct index_node {
     struct mbx_match_msg *msg; /* free: NULL */
-    uint32_t next, prev;       /* same group, a ring; oldest first */
-    uint32_t msg_next;         /* of the same message in another class; free: next free */
+    uint32_t next, prev;       /* in the same group, a ring; oldest first */
+    uint32_t msg_next;         /* the node of the same message in another class; free: the next
+                                  free node */
     uint32_t class;
 };
 
 struct match_class {
     struct match_mask mask;
     struct table posted; /* head: struct mbx_match_recv * */
-    struct table index;  /* head: struct mbx_match_msg *; not primary: number of a node */
-    uint64_t indexed;    /* age: older messages are in index */
+    struct table index;  /* head: struct mbx_match_msg *; not primary: the number of a node */
+    uint64_t indexed;    /* an age: older messages are in index */
     uint32_t number;     /* among classes */
 };
 
 #define CLASS_NONE MBX_MATCH_CLASSES /* overflow */
 
-/* What is in no table is walked as long as it is a short queue.  Who finds its entry there on a way of more steps puts
- * into tables what lies on it: else each search would pass the same entries. */
+/* Entries in no table are walked if they are few.  A search that finds its match there after
+ * more than this many steps puts the entries into tables: otherwise each search would pass the
+ * same entries. */
 #define DEEP_WAY 4u
 
 /* mbx_match_recv.at is 0, or 1 + the class.  mbx_match_msg.at is the first node, or 0, and: */
 #define IN_PRIMARY (UINT32_C(1) << 31)
 
 struct mbx_match_deep {
-    alignas(CACHE_APART) uint64_t seeds[2]; /* engines of two threads share no line */
+    alignas(CACHE_APART) uint64_t seeds[2]; /* engines of two threads share no cache line */
     uint64_t spread;                        /* into the upper bits of a hash; see deep_hash() */
     uint64_t busy;                          /* classes with receives */
     struct match_class
-        *only; /* the class that has all receives that are in tables, if one has */
-    struct match_class *last; /* used last */
+        *only; /* the class of all receives that are in tables, if there is only one */
+    struct match_class *last; /* the last one used */
     struct match_class *primary;
     uint32_t class_count;
     struct match_class classes[MBX_MATCH_CLASSES];
 
     struct mbx_match_link overflow; /* by group: receives without a class, oldest first */
 
-    struct index_node *nodes; /* [node_capacity], number 0 is nobody */
+    struct index_node *nodes; /* [node_capacity]; number 0 is not used */
     uint32_t node_capacity, node_count, node_free;
 };
 
@@ -122,7 +126,7 @@ static inline struct mbx_match_envelope envelope_of(struct match_key key)
                                        key.tag};
 }
 
-/* What such a receive compares. */
+/* The bits that such a receive compares. */
 static inline struct match_mask mask_of(const struct mbx_match_envelope *wanted,
                                         uint64_t ignore)
 {
@@ -153,7 +157,7 @@ static inline struct mbx_match_msg *msg_of_head(uintptr_t head)
     return (struct mbx_match_msg *)head; // NOLINT: as above
 }
 
-/* What the head of a group is compared with. */
+/* The key and mask with which the head of a group is compared. */
 struct match_wanted {
     struct match_key key;
     struct match_mask mask;
@@ -183,7 +187,7 @@ static inline void link_make_head(struct mbx_match_link *head)
     head->next = head->prev = head;
 }
 
-/* Before a head: last of its list. */
+/* Appends link to the list of head. */
 static inline void link_append(struct mbx_match_link *head, struct mbx_match_link *link)
 {
     struct mbx_match_link *last = head->prev;
@@ -222,7 +226,7 @@ static inline struct mbx_match_msg *msg_of_group(const struct mbx_match_link *gr
     return container_of(group, struct mbx_match_msg, group);
 }
 
-/* The head of group goes; if it was alone, so does the group. */
+/* Removes the head of group; without other members, the group as well. */
 static ALWAYS_INLINE void recv_leaves_table(struct table *t, struct mbx_match_recv *recv,
                                             struct group group)
 {
@@ -247,13 +251,14 @@ static ALWAYS_INLINE void msg_leaves_table(struct table *t, struct mbx_match_msg
     }
 }
 
-/* How many entries a queue has now. */
+/* The number of entries in the queue now. */
 static inline uint64_t queue_count(const struct mbx_match_queue *queue)
 {
     return queue->most - (queue->full_at - queue->next);
 }
 
-/* How many may come into a table of used groups: the one of this age and all that are younger. */
+/* The most entries that may go into a table with this many used groups: the one of this age and
+ * all younger ones. */
 static inline uint64_t queue_rest(const struct mbx_match_queue *queue, uint64_t seq,
                                   uint32_t used)
 {
@@ -265,9 +270,10 @@ static inline bool queue_is_empty(const struct mbx_match_queue *queue)
     return queue->all.next == &queue->all;
 }
 
-/* Of what such a mask compares.  One product is good as a name, but its bits are not all good as a
- * number of a bucket: with one seed in a hundred, tags that count up share their low ones.  The
- * second spreads it into the upper bits, or, if a test wants collisions, a part of it. */
+/* The hash of the bits that such a mask compares.  The first product identifies them well, but
+ * not all its bits are good as a bucket number: with one seed in a hundred, consecutive tags
+ * share their low bits.  The second product spreads it into the upper bits, or only a part of
+ * it in tests that need collisions. */
 static inline uint64_t deep_hash(const struct mbx_match_deep *deep, struct match_key key,
                                  struct match_mask mask)
 {
@@ -282,13 +288,13 @@ static inline uint64_t deep_hash(const struct mbx_match_deep *deep, struct match
 /* Makes m->deep.  NULL: no memory. */
 struct mbx_match_deep *deep_make(struct mbx_match *m);
 void deep_destroy(struct mbx_match *m);
-/* Frees what an empty table, or all nodes if there are no messages in any, hold, if it is much. */
+/* Frees the memory of an empty table, and of all nodes if they are unused, if it is large. */
 void deep_trim(struct mbx_match_deep *deep, struct table *t);
-/* The class of this mask, made if there is none; NULL: all are in use. */
+/* The class of this mask, made if needed; NULL: all are in use. */
 struct match_class *deep_find_class(struct mbx_match *m, struct match_mask mask);
 size_t deep_memory(const struct mbx_match *m);
 
-/* m->deep, made if there is none.  NULL: no memory. */
+/* m->deep, made if needed.  NULL: no memory. */
 static inline struct mbx_match_deep *deep_get(struct mbx_match *m)
 {
     return likely(m->deep != NULL) ? m->deep : deep_make(m);
@@ -309,8 +315,8 @@ static inline struct match_class *deep_class(struct mbx_match *m, struct match_m
 
 /* ---- what one look finds ---- */
 
-/* The group of the oldest receive that accepts key, if all that are in tables are of this class, and
- * a glance finds it. */
+/* The group of the oldest receive that accepts key, if all receives in tables are of this
+ * class, and a glance finds it. */
 static ALWAYS_INLINE struct group posted_glance(const struct mbx_match_deep *deep,
                                                 const struct match_class *class,
                                                 struct match_key key, bool *has_none)
@@ -334,31 +340,31 @@ static ALWAYS_INLINE struct group unexpected_glance(const struct mbx_match_deep 
 
 /* ---- posted.c: the tables of the posted receives ---- */
 
-/* The oldest that accepts key, which leaves its table, or NULL; *steps is what was looked at.  The
- * oldest of all is not one that accepts it and is in no table.  has_none: none that is in a table
- * accepts key. */
+/* Takes the oldest receive that accepts key out of its table, or returns NULL; *steps: the
+ * entries that were compared.  The caller has checked the oldest receive of all, unless it is
+ * in a table. has_none: no receive in a table accepts key. */
 struct mbx_match_recv *posted_take(struct mbx_match *m, struct match_key key, uint64_t *steps,
                                    bool has_none);
-/* The same one, which stays. */
+/* As posted_take(), but the receive stays in its table. */
 struct mbx_match_recv *posted_first(struct mbx_match *m, struct match_key key);
 /* The last receive of a class has left its table. */
 void posted_become_idle(struct mbx_match_deep *deep, struct match_class *class);
 /* recv leaves its table, or overflow. */
 void posted_remove(struct mbx_match *m, struct mbx_match_recv *recv);
-/* Fetch what posted_take() will touch, each from what the one before fetched: the tables,
+/* Prefetches the memory that posted_take() will use, each level from the last one: the tables,
  * the receives, their neighbours. */
 void posted_prefetch(const struct mbx_match *m, struct match_key key);
 void posted_prefetch_heads(const struct mbx_match *m, struct match_key key, bool neighbours);
-/* table_hash_fn; arg: struct match_class_of. */
+/* A table_hash_fn; arg: struct match_class_of. */
 uint64_t posted_hash_of_head(const void *arg, uintptr_t head);
 bool posted_is_valid(const struct mbx_match *m);
 
 /* ---- unexpected.c: the indexes of the messages ---- */
 
-/* The oldest that has key where mask says so, or NULL. */
+/* The oldest message that has key under this mask, or NULL. */
 struct mbx_match_msg *unexpected_find(struct mbx_match *m, struct match_key key,
                                       struct match_mask mask, uint64_t *steps);
-/* Who takes the message that is found, if it fits; fits is NULL for who takes any. */
+/* Decides whether a message that was found is taken: if it fits, or always if fits is NULL. */
 struct match_taker {
     mbx_match_fits_fn *fits;
     const void *arg;
@@ -372,16 +378,16 @@ static ALWAYS_INLINE bool taker_takes(struct match_taker *taker,
     return taker->has_taken;
 }
 
-/* The same one, which leaves the indexes in which it is, if taker takes it.  has_none: none that is in
- * the index of the primary class, which has this mask, has key. */
+/* As unexpected_find(), but takes the message out of its indexes if taker takes it.  has_none:
+ * no message in the index of the primary class, which has this mask, has key. */
 struct mbx_match_msg *unexpected_take(struct mbx_match *m, struct match_key key,
                                       struct match_mask mask, uint64_t *steps,
                                       struct match_taker *taker, bool has_none);
-/* msg leaves them. */
+/* Takes msg out of its indexes. */
 void unexpected_remove(struct mbx_match *m, struct mbx_match_msg *msg);
 void unexpected_prefetch(const struct mbx_match *m, struct match_key key,
                          struct match_mask mask);
-/* table_hash_fn; arg: struct match_class_of. */
+/* A table_hash_fn; arg: struct match_class_of. */
 uint64_t unexpected_hash_of_head(const void *arg, uintptr_t head);
 bool unexpected_is_valid(const struct mbx_match *m);
 

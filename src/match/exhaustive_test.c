@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exhaustive_test.c - every short history, on the engine and on the oracle.
+ * exhaustive_test.c - runs every short history on the engine and on the oracle.
  *
  *   exhaustive_test [OPERATIONS | --long]      up to 6 operations, 7 for --long
  *
@@ -12,18 +12,17 @@
  *   cancel       each receive posted earlier, whether or not it still waits
  *   claim        each message that arrived earlier, likewise
  *
- * and every sequence of up to that many of them is done, without symmetry
- * reduction: 13, 182, 2,717, ... histories.  After its last operation the answers,
- * both queues, the counters and mbx_match_is_valid() are compared, and then all 9
- * peeks; a peek is not an operation here (the random histories of match_test have
- * it in the middle).  The 2nd, 4th and 6th operation, if it is an arrival, goes
- * through mbx_match_find() first.
+ * and every sequence of up to that many of them is run, without symmetry reduction: 13, 182,
+ * 2,717, ... histories.  After its last operation the answers, both queues, the counters and
+ * mbx_match_is_valid() are compared, and then all 9 peeks; a peek is not an operation here (the
+ * random histories of match_test have it in the middle).  The 2nd, 4th and 6th operation, if it
+ * is an arrival, goes through mbx_match_find() first.
  *
- * All of it three times, with different mbx_match_options (variants).
+ * All histories run three times, with different mbx_match_options (variants).
  *
- * Depth first; a history is done again from the start for each of its extensions,
- * which is cheaper than undoing and needs nothing from the engine.  The ages of
- * all histories wrap at 2^64 after the third queued entry.
+ * The search is depth first.  A history is run again from the start for each of its extensions,
+ * which is cheaper than undoing and needs no support by the engine.  The ages of all histories
+ * wrap at 2^64 after the third queued entry.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@
 #include "base/base.h"
 #include "match/history.h"
 
-/* Any tag = the bits in which the tags differ are ignored, and no others. */
+/* Any tag: only the bits in which the tags differ are ignored. */
 #define TAG(i)  ((uint64_t)(i) << 40 | 5)
 #define ANY_TAG (TAG(0) ^ TAG(1))
 
@@ -59,7 +58,7 @@ static struct history_run run;
 static int depth = 6;
 static unsigned long long histories;
 
-/* The last operation of h is new; the ones before were checked as a shorter history. */
+/* Checks the last operation of h; the ones before were checked as a shorter history. */
 static bool is_right(void)
 {
     int last = h.count - 1;
@@ -91,7 +90,7 @@ static bool replay(void)
 
 static void extend(void);
 
-/* h with op behind it, and everything that begins so. */
+/* Runs h extended by op, and all its extensions. */
 static void try_op(struct op op)
 {
     op.id = h.count;
@@ -122,8 +121,8 @@ static void extend(void)
     }
 }
 
-/* Queues as they are; then, with one operation less as they allocate, such that two entries
- * make a queue long; then such that masks are too many and prints collide, too. */
+/* Queues as usual; then, with one operation less because they allocate, with queues that are
+ * long from two entries on; then also with few classes and colliding prints. */
 static const struct variant {
     struct mbx_match_options options;
     int less;

@@ -2,21 +2,21 @@
 /*
  * growth_test.c - every allocation of the engine fails once.
  *
- *   growth_test [SEEDS]      deep histories of the seeds 1 .. SEEDS, 3 unless told
+ *   growth_test [SEEDS]      deep histories of the seeds 1 .. SEEDS, 3 by default
  *
- * A deep history is done again and again, each time with the next allocation failing.
- * No operation may fail for that: the engine does without what it asked for, and only
- * wanted to be faster.  The answers, queues, counters and mbx_match_is_valid() are compared
- * with the oracle, as ever (history.c).  In the end nothing may be lost.
+ * A deep history is run again and again, each time with the next allocation failing.  No
+ * operation may fail for that: the engine only allocates to be faster, and works without.  The
+ * answers, queues, counters and mbx_match_is_valid() are checked as in all histories
+ * (history.c).  In the end there must be no leak.
  *
- * None to fail is a failure of this test: the histories are there to make tables grow.
+ * The test fails if no allocation was made: the histories have to make tables grow.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "match/history.h"
 
-/* False, with a report, if one of its allocations must not fail. */
+/* Runs h with each allocation failing in turn.  False, with a report, if it disagrees. */
 static bool survives(struct history *h, uint64_t seed, unsigned long long *failed)
 {
     static struct history_run run;

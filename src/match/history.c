@@ -39,7 +39,7 @@ static int msg_id(const struct history_run *run, const struct mbx_match_msg *msg
     return msg == NULL ? NOBODY : (int)(msg - run->msgs);
 }
 
-/* mbx_match_first() must have said so before. */
+/* mbx_match_first() must have found the same receive before. */
 static int do_find(struct history_run *run, const struct op *op)
 {
     const struct mbx_match_recv *first = mbx_match_first(&run->m, &op->envelope);
@@ -65,7 +65,7 @@ static struct mbx_match_msg *make_msg(struct history_run *run, const struct op *
     return msg;
 }
 
-/* What a verb that ended with err answered: none fails, not even for want of memory. */
+/* The answer of a verb that returned err: none may fail, even without memory. */
 static int answer_of(int err, int id)
 {
     return err == 0 ? id : BROKEN;
@@ -113,7 +113,7 @@ static int do_probe(struct history_run *run, const struct op *op)
     return mbx_match_extract(&run->m, msg) ? msg_id(run, msg) : BROKEN;
 }
 
-/* What mbx_match_take() has asked whether it fits: as many as that, the last one. */
+/* The calls of `fits` by mbx_match_take(): the last message, and the number of calls. */
 struct asked {
     const struct mbx_match_msg *msg;
     int times;
@@ -129,7 +129,8 @@ static bool on_asked(const void *arg, const struct mbx_match_msg *msg)
     return asked->fits;
 }
 
-/* Says so of what fits; what does not is to be asked by on_asked(). */
+/* A first test that answers only for messages that fit; on_asked() has to be called for the
+ * others. */
 static bool on_asked_soon(const void *arg, const struct mbx_match_msg *msg)
 {
     return (*(struct asked *const *)arg)->fits && on_asked(arg, msg);
@@ -142,7 +143,8 @@ static struct mbx_match_msg *take_glance(struct mbx_match *m, struct match_key k
     return match_take_glance(m, key, mask, on_asked_soon, fits, arg);
 }
 
-/* By the function of the public header, or, for every other tag, by that of the library. */
+/* Calls the function of the public header, or, for every other tag, the one for callers inside
+ * the library. */
 static struct mbx_match_msg *history_take(struct history_run *run, const struct op *op,
                                           struct asked *asked)
 {
@@ -151,7 +153,7 @@ static struct mbx_match_msg *history_take(struct history_run *run, const struct 
     return mbx_match_take(&run->m, &op->envelope, op->ignore, on_asked, &asked);
 }
 
-/* What is taken has been asked for once, and nothing else. */
+/* `fits` was called once for the message that is taken, and not for others. */
 static int do_take(struct history_run *run, const struct op *op)
 {
     struct asked asked = {.fits = true};
@@ -160,7 +162,7 @@ static int do_take(struct history_run *run, const struct op *op)
     return taken == asked.msg && asked.times == (taken != NULL) ? msg_id(run, taken) : BROKEN;
 }
 
-/* What did not fit is what the receive takes that is posted then. */
+/* The message that did not fit is taken by the receive that is posted next. */
 static int do_try(struct history_run *run, const struct op *op)
 {
     struct asked asked = {.fits = false};
@@ -200,7 +202,7 @@ static void do_arrive_many(struct history_run *run, const struct op *ops, size_t
         answers[i] = i < done ? recv_id(run, met[i]) : BROKEN;
 }
 
-/* The answers to ops[0 .. count), which are one call. */
+/* The engine's answers to ops[0 .. count), which are one call. */
 static void engine_answers(struct history_run *run, const struct op *ops, int count,
                            int *answers)
 {
@@ -285,7 +287,7 @@ int history_oracle_answer(struct oracle *o, const struct op *op)
     return BROKEN;
 }
 
-/* What the counters must say after op got the oracle's answer. */
+/* Updates the expected counters after op had the oracle's answer. */
 static void history_count(struct mbx_match_counters *want, const struct oracle *o,
                           const struct op *op, int answer)
 {
@@ -295,7 +297,7 @@ static void history_count(struct mbx_match_counters *want, const struct oracle *
     case OP_POST:
     case OP_POST_MANY:
     case OP_TRY:
-        want->searches++; /* what does not fit is not counted before the receive is posted */
+        want->searches++; /* a search for a message that does not fit is not counted */
         want->posted++;
         want->met_posts += met;
         want->matched_arrivals += met;
@@ -345,7 +347,7 @@ static void history_count(struct mbx_match_counters *want, const struct oracle *
         want->msgs_max = want->msgs;
 }
 
-/* How many of ops[0 .. count) are done by one call. */
+/* The number of ops[0 .. count) in the first call. */
 static int call_length(const struct op *ops, int count)
 {
     int length = 1;
@@ -356,7 +358,7 @@ static int call_length(const struct op *ops, int count)
     return length;
 }
 
-/* Does the oracle say the same to op? */
+/* Does the oracle give the same answer to op? */
 static bool agrees(struct history_run *run, const struct op *op, int answer)
 {
     run->got = answer;
@@ -368,7 +370,8 @@ static bool agrees(struct history_run *run, const struct op *op, int answer)
     return false;
 }
 
-/* One call, which does ops[0] and perhaps more, on both sides.  Adds to *done how many agree. */
+/* Runs one call, of ops[0] and perhaps more, on both sides.  Adds the number of equal answers
+ * to *done. */
 static bool do_call(struct history_run *run, const struct op *ops, int count, int *done)
 {
     int answers[HISTORY_MAX];
@@ -388,7 +391,7 @@ bool history_do(struct history_run *run, const struct op *op)
     return do_call(run, op, 1, &done);
 }
 
-/* The walk cannot run away: it stops at the first entry that the oracle does not have. */
+/* The walk is bounded: it stops at the first entry that the oracle does not have. */
 static bool recvs_agree(const struct history_run *run)
 {
     const struct oracle_queue *want = &run->oracle.recvs;
@@ -411,7 +414,7 @@ static bool msgs_agree(const struct history_run *run)
     return mbx_match_next_msg(&run->m, msg) == NULL;
 }
 
-/* The steps of the searches are the engine's own affair: how many it compares is not a rule. */
+/* The steps of searches are not compared: no rule fixes their number. */
 static bool counters_agree(const struct mbx_match_counters *got,
                            const struct mbx_match_counters *want)
 {
@@ -443,14 +446,14 @@ bool history_check(struct history_run *run)
     return run->why == NULL;
 }
 
-/* A check costs what the queues hold, so a long history is looked at less often: but always
+/* A check costs as much as the queues hold, so a long history is checked less often, but always
  * at its end, where a shorter one must still fail. */
 static bool is_checked(const struct history *h, int done)
 {
     return done <= ALWAYS_CHECKED || done % 8 == 0 || done == h->count;
 }
 
-/* Does h, which has begun, to its end. */
+/* Runs all of h, which has begun. */
 static int replay(struct history_run *run, const struct history *h)
 {
     for (int i = 0, done; i < h->count; i += done) {
@@ -458,7 +461,7 @@ static int replay(struct history_run *run, const struct history *h)
         if (!do_call(run, &h->ops[i], h->count - i, &done))
             return i + done;
         if (is_checked(h, i + done) && !history_check(run))
-            return i + done - 1; /* the last that was tried */
+            return i + done - 1; /* the last operation that was run */
     }
     return -1;
 }
@@ -492,7 +495,7 @@ static struct history without(const struct history *h, int first, int count)
     return shorter;
 }
 
-/* Becomes h with these operations, and all behind the failure, dropped if that still fails. */
+/* Drops these operations of h, and all after the failure, if h still fails without them. */
 static bool drop(struct history *h, int first, int count, history_fails_fn *fails, void *arg)
 {
     struct history shorter = without(h, first, count);
@@ -505,7 +508,7 @@ static bool drop(struct history *h, int first, int count, history_fails_fn *fail
     return true;
 }
 
-/* Drops runs of that many operations wherever that can be done. */
+/* Drops all runs of this length that can be dropped. */
 static bool drop_runs(struct history *h, int length, history_fails_fn *fails, void *arg)
 {
     bool dropped = false;
@@ -516,7 +519,8 @@ static bool drop_runs(struct history *h, int length, history_fails_fn *fails, vo
     return dropped;
 }
 
-/* Two that only go together, such as a receive and the message that it met. */
+/* Drops two operations that can only be dropped together, such as a receive and the message
+ * that it matched. */
 static bool drop_pair(struct history *h, history_fails_fn *fails, void *arg)
 {
     for (int i = h->count - 1; i > 0; i--) {

@@ -2,28 +2,28 @@
 /*
  * history_random.c - histories from seeds.
  *
- * The envelopes come from a tiny domain on purpose: with 2 contexts, 3 sources and 3 tags
- * most operations meet several candidates, so order is what is tested.  Two of the tags
- * differ only above bit 31.
+ * The domain of the envelopes is tiny on purpose: with 2 contexts, 3 sources and 3 tags most
+ * operations have several candidates, so order is tested.  Two of the tags differ only above
+ * bit 31.
  *
- * A deep history changes its mood every few dozen operations: receives pile up, messages
- * pile up, or all kinds come as in a short one.  So its queues pass, up and down, the depths
- * at which an engine changes its structure.  Bits 8 to 15, which no tag has, make the
- * masks of some many without changing what they accept; bits 16 to 31 make the tags of
- * some distinct.
+ * A deep history changes its mood every few dozen operations: receives accumulate, messages
+ * accumulate, or all kinds occur as in a short one.  So its queues pass, up and down, the
+ * depths at which an engine changes its structure.  Some histories have many masks that differ
+ * in bits 8 to 15, which no tag has, so that they accept the same; and distinct tags in bits 16
+ * to 31.
  */
 #include "base/base.h"
 #include "base/random.h"
 #include "match/history.h"
 
 #define SHORT_MAX  64
-#define MANY_MASKS 100 /* the masks of which a deep history may have as many */
+#define MANY_MASKS 100 /* the number of additional masks in some deep histories */
 
 static const uint64_t tags[] = {0, 1, 1ull << 40};
 static const uint64_t masks[] = {0, 1, 1ull << 40, UINT64_MAX};
 static const uint64_t first_seqs[] = {0, UINT32_MAX - 7, UINT64_MAX - 7, INT64_MAX - 7};
 
-/* How many of 100 operations are of each kind. */
+/* The number of operations of each kind, of 100. */
 struct mood {
     unsigned char share[OP_KINDS];
 };
@@ -85,8 +85,8 @@ static enum op_kind random_kind(struct random *r, const struct mood *mood)
     return (enum op_kind)kind;
 }
 
-/* The target of a cancel or extract is any earlier operation: one that still waits,
- * one that has matched, or one that made no such entry at all. */
+/* The target of a cancel or extract is any earlier operation: one whose entry still waits, one
+ * that has matched, or one that made no such entry. */
 static struct op random_op(struct random *r, const struct mood *mood, int id)
 {
     struct op op = {.kind = random_kind(r, mood), .id = id};
@@ -102,8 +102,8 @@ static struct op random_op(struct random *r, const struct mood *mood, int id)
     return op;
 }
 
-/* Half of them with what lets a short history see long queues, classes that run out and
- * prints that collide. */
+/* In half of them, even a short history has long queues, too few classes and colliding
+ * prints. */
 static struct mbx_match_options random_options(struct random *r, uint64_t seed)
 {
     struct mbx_match_options options = {.first_seq = first_seqs[seed % ARRAY_COUNT(first_seqs)],
@@ -137,7 +137,7 @@ static const struct mood *random_mood(struct random *r)
     return moods[random_below(r, ARRAY_COUNT(moods))];
 }
 
-/* Wildcards would empty the other queue at once, so most of these are exact. */
+/* Wildcards would empty the other queue at once, so most receives become exact. */
 static void deepen(struct random *r, struct op *op, bool has_many_masks, bool has_many_tags)
 {
     if (op->ignore == UINT64_MAX && random_below(r, 4) != 0)

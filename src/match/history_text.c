@@ -2,22 +2,23 @@
 /*
  * history_text.c - a history as text, one operation on a line.
  *
- *   # an earlier receive from anybody comes before a later one from source 2
+ *   # an earlier receive from any source precedes a later one from source 2
  *   0 post   ctx 1 src any tag 0x5 ignore 0xff00    -> nobody
  *   1 post   ctx 1 src 2 tag 0x5 any-tag
  *   2 arrive ctx 1 src 2 tag 0x5                    -> 0
  *   3 cancel 1                                      -> taken
  *   first_seq 0xffffffff
  *
- *   number      the operation's name for others; its position if there is none
+ *   number      the operation's name; its position if there is none
  *   operation   post, arrive, post-many, arrive-many, find, meet, keep, peek, probe, take, try
- *               with an envelope; cancel and extract with the name of another, or `nothing`
- *   -> answer   what it must be: a name or `nobody`; `taken` or `refused` of cancel and extract
+ *               with an envelope; cancel and extract with the name of another operation, or
+ *               `nothing`
+ *   -> answer   the expected answer: a name or `nobody`; `taken` or `refused` for cancel and extract
  *   settings    first_seq, seed, short_max, classes, hash_bits: struct mbx_match_options;
  *               fail_at: struct history; anywhere
  *
- * Numbers are decimal, or hexadecimal with 0x.  What follows a # is for people, and so is a
- * line that begins with FAIL: what history_report() prints is such a text.
+ * Numbers are decimal, or hexadecimal with 0x.  Text after a # is a comment, and so is a line
+ * that begins with FAIL: history_report() prints this format.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -52,7 +53,7 @@ static bool has_target(enum op_kind kind)
 
 /* ---- out ------------------------------------------------------------------- */
 
-/* Where in h the operation with this id stands, or -1. */
+/* The position in h of the operation with this id, or -1. */
 static int position(const struct history *h, int id)
 {
     for (int i = 0; i < h->count; i++)
@@ -127,8 +128,8 @@ struct reader {
     char *rest; /* of the line */
     struct history_file *file;
     uint64_t labels[HISTORY_MAX]; /* of the operations */
-    char wrong[64];               /* the message, once something is */
-    char word[LINE_MAX_SIZE];     /* and the word that it is about */
+    char wrong[64];               /* the error message, if there is an error */
+    char word[LINE_MAX_SIZE];     /* and its word */
 };
 
 static bool history_text_fail(struct reader *r, const char *wrong, const char *word)
@@ -209,7 +210,7 @@ static bool read_envelope(struct reader *r, struct op *op)
     return true;
 }
 
-/* The operation with this name, which must stand before the current one or be it. */
+/* Reads the name of an operation, which must be before the current one or be it. */
 static bool read_label(struct reader *r, const char *word, int *id)
 {
     uint64_t label;
@@ -225,7 +226,7 @@ static bool read_label(struct reader *r, const char *word, int *id)
     return history_text_fail(r, "no operation before has the name", word);
 }
 
-/* `nothing` is the cancel or extract itself, which never is queued. */
+/* `nothing` becomes the cancel or extract itself, which never is queued. */
 static bool read_target(struct reader *r, struct op *op)
 {
     const char *word = next_word(r);
@@ -249,7 +250,7 @@ static bool read_answer(struct reader *r, const struct op *op)
     return is_word(word, "nobody") || read_label(r, word, answer);
 }
 
-/* What may follow an operation. */
+/* Reads what may follow an operation. */
 static bool read_tail(struct reader *r, struct op *op)
 {
     const char *word;

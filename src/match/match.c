@@ -6,43 +6,45 @@
  *
  *      recvs   r2 - r5 - r6 - ...          msgs   m1 - m3 - ...
  *
- * The oldest is tried first, by itself, as that is what most programs meet, and to take it needs
- * nothing but the list.  The others are walked if they are few (16), and else found through
- * tables (deep.h), which are made when a search first needs them, and follow the list when one
- * needs them again.  So a queue costs what a list costs as long as programs are served in
- * the order in which they ask, however long it is.
+ * The oldest entry is tried first, since in most programs it matches, and taking it needs only
+ * the list.  The others are walked if they are few (16), and otherwise found through tables
+ * (deep.h), which are made when a search first needs them, and brought up to date when one
+ * needs them again.  So a queue of any length costs the same as a list as long as entries match
+ * in the order in which they were queued.
  *
- * What does not match at once joins its own queue.  As each side is searched before the
- * other is queued, a receive and a message that fit never wait at the same time.
+ * An entry that does not match at once is queued.  As each queue is searched before an entry
+ * joins the other, a matching pair of a receive and a message never waits at the same time.
  *
- * Each verb (post, take, peek, find, arrive) tries the head, which is the oldest entry, itself.
- * All else is in functions that are named after the verb and the case:
+ * Each verb (post, take, peek, find, arrive) tries the head, which is the oldest entry,
+ * itself.  The other cases are in functions that are named after the verb and the case:
  *
  *   _tail     the head does not match, or is in a table: chooses between the next two
  *   _walk     at most 16 entries: the list is walked
- *   _glance   more: one bucket of one table is looked at
- *   _search   the glance found nothing: all tables, and the entries that they lack (deep.h)
+ *   _glance   more: one bucket of one table is searched
+ *   _search   the glance found nothing: all tables are searched, and the entries that they
+ *             lack (deep.h)
  *   _none     no entry matches: this is counted, and the new entry is queued
  *
- * A further word says what is known: some entries of the list are in tables (_walk_indexed), or the
- * table of the glance has no match (_search_rest).  A receive that follows a probe is _probed, and where
- * the caller must be asked whether a message fits, one that a glance found is _glanced.
+ * A further word names a known condition: some entries of the list are in tables
+ * (_walk_indexed), or the table of the glance has no match (_search_rest).  _probed handles a
+ * receive that follows a probe, and _glanced a message that a glance found and that may not fit
+ * the caller's buffer.
  *
- * All that programs meet seldom is out of line, and called last, with all that it needs: the call is then
- * a jump, and the usual way saves no registers and reads no memory for it.
+ * All rare cases are out of line, and called last, with all their arguments: so the call is a
+ * tail call, and the usual path saves no registers and reads no memory for it.
  *
- * The ages of a queue are consecutive, so that they count its entries, too: what
- * mbx_match_counters_get() says is mostly derived from them.
+ * The ages of a queue are consecutive, so they also count its entries: most results of
+ * mbx_match_counters_get() are derived from them.
  *
- * A probe that has searched is remembered for the receive that follows.  That one takes what the
- * probe has found if it accepts it and compares all that the probe compared: what an older
- * message would have to have, the probe would have found.
+ * The result of a search by a probe is remembered for the receive that follows.  The receive
+ * takes that message if it accepts it and compares all bits that the probe compared: an older
+ * message that it accepts would have been found by the probe.
  *
- * Invariants (mbx_match_is_valid, valid.c): I1 to I4 of match.h, those of deep.h, and
+ * Invariants (mbx_match_is_valid, valid.c): I1 to I4 of match.h, I1 to I5 of deep.h, and
  *   I5  full_at - next == most - entries, of either queue
- *   I6  a queue's list is whole
- *   I7  if no message has left the queue since it was probed, it is queued, and it is the oldest
- *       that such a receive accepts
+ *   I6  a queue's list is consistent
+ *   I7  if no message has left the queue since the probe, the probed message is queued, and is
+ *       the oldest that such a receive accepts
  *
  * Ages are compared by signed difference, so they may pass 2^64; two entries in one
  * queue are never 2^63 posts or arrivals apart.
@@ -50,8 +52,8 @@
 #include "match/deep.h"
 #include "match/take.h"
 
-#define SHORT_MAX 16 /* entries of a queue that is walked */
-#define BATCH     16 /* entries whose tables are fetched ahead */
+#define SHORT_MAX 16 /* the longest queue that is walked */
+#define BATCH     16 /* entries whose tables are prefetched */
 
 static uint32_t in_range(uint32_t value, uint32_t max)
 {
@@ -76,8 +78,8 @@ void mbx_match_init(struct mbx_match *m, const struct mbx_match_options *options
     queue_init(&m->msgs, m->options.first_seq);
 }
 
-/* The entries become idle, so that a late cancel or extract is refused and does not
- * reach into an engine that is gone. */
+/* The entries become idle, so that a late cancel or extract is refused and does not access an
+ * engine that is gone. */
 void mbx_match_fini(struct mbx_match *m)
 {
     struct mbx_match_options options = m->options;
@@ -102,8 +104,8 @@ static ALWAYS_INLINE uint64_t queue_enter(struct mbx_match_queue *queue)
     return queue->next++;
 }
 
-/* The entries of a queue, counted where this stands: else the compiler reads full_at before the head is
- * tried, too. */
+/* The number of entries, read exactly here: otherwise the compiler reads full_at before the
+ * head is tried. */
 static ALWAYS_INLINE uint64_t queue_count_here(const struct mbx_match_queue *queue)
 {
     return queue->most - (*(const volatile uint64_t *)&queue->full_at - queue->next);
@@ -117,7 +119,7 @@ static ALWAYS_INLINE void queue_recv(struct mbx_match *m, struct mbx_match_recv 
     link_append(&m->recvs.all, &recv->link);
 }
 
-/* recv has left its table. */
+/* Takes recv, which has left its table, out of its queue. */
 static ALWAYS_INLINE void unqueue_recv(struct mbx_match *m, struct mbx_match_recv *recv)
 {
     link_remove(&recv->link);
@@ -139,8 +141,8 @@ static inline bool accepts(const struct mbx_match_recv *recv,
     return mbx_match_accepts(&recv->envelope, recv->ignore, envelope);
 }
 
-/* Does recv accept such a message?  For the oldest entry: its tag, which mostly is the one that is
- * wanted, is compared first. */
+/* Does recv accept such a message?  For the oldest entry: the tag, which is usually equal, is
+ * compared first. */
 static ALWAYS_INLINE bool is_for(const struct mbx_match_recv *recv,
                                  const struct mbx_match_envelope *envelope)
 {
@@ -153,7 +155,7 @@ static ALWAYS_INLINE bool is_for(const struct mbx_match_recv *recv,
 
 /* ---- a message for a receive ---- */
 
-/* Does a receive that accepts what was probed take it? */
+/* Does this receive take the probed message? */
 static bool is_probed(const struct mbx_match *m, const struct mbx_match_envelope *wanted,
                       uint64_t ignore)
 {
@@ -165,7 +167,7 @@ static bool is_probed(const struct mbx_match *m, const struct mbx_match_envelope
            mbx_match_accepts(wanted, ignore, &probed->msg->envelope);
 }
 
-/* msg, which is queued, leaves. */
+/* Takes msg, which is queued, out of its indexes and the queue. */
 static OUT_OF_LINE int take_msg_from_table(struct mbx_match *m, struct mbx_match_msg *msg)
 {
     unexpected_remove(m, msg);
@@ -181,9 +183,9 @@ static ALWAYS_INLINE int take_msg(struct mbx_match *m, struct mbx_match_msg *msg
     return 0;
 }
 
-/* Walks the list of count messages to the oldest that such a receive accepts, or NULL.  The first
- * is not looked at if it is known that it is not accepted.  The count ends the walk, so what is found is a
- * message, and not the head of the list. */
+/* Walks the list of count messages to the oldest that such a receive accepts, or NULL.  The
+ * first is skipped if it is known not to be accepted.  The count ends the walk, so the result
+ * is a message, and not the head of the list. */
 static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
                                                      const struct mbx_match_envelope *wanted,
                                                      uint64_t ignore, uint64_t count,
@@ -329,8 +331,8 @@ static inline void remember(struct mbx_match *m, struct mbx_match_msg *found,
                                           wanted->source == MBX_MATCH_ANY_SOURCE};
 }
 
-/* found, which such a receive accepts, leaves if it fits, and is returned.  Else it is remembered.  found
- * may be NULL. */
+/* Takes found, which such a receive accepts, if it fits.  Otherwise remembers it and returns
+ * NULL.  found may be NULL. */
 static struct mbx_match_msg *take_if_fits(struct mbx_match *m,
                                           const struct mbx_match_envelope *envelope,
                                           uint64_t ignore, mbx_match_fits_fn *fits,
@@ -417,7 +419,7 @@ OUT_OF_LINE struct mbx_match_msg *match_take_walk(struct mbx_match *m, struct ma
     return take_if_fits(m, &envelope, ignore, fits, arg, found, steps);
 }
 
-/* Takes a message from a long queue, by the function of the public header: whether one fits is always a
+/* Takes a message from a long queue, for the function of the public header: `fits` is always a
  * call. */
 static OUT_OF_LINE struct mbx_match_msg *take_glance(struct mbx_match *m, struct match_key key,
                                                      struct match_mask mask,
@@ -489,7 +491,7 @@ bool mbx_match_extract(struct mbx_match *m, struct mbx_match_msg *msg)
 
 /* ---- a receive for a message ---- */
 
-/* recv, which is queued, leaves. */
+/* Takes recv, which is queued, out of its table and the queue. */
 static OUT_OF_LINE struct mbx_match_recv *take_recv_from_table(struct mbx_match *m,
                                                                struct mbx_match_recv *recv)
 {
@@ -507,23 +509,25 @@ static ALWAYS_INLINE struct mbx_match_recv *take_recv(struct mbx_match *m,
     return recv;
 }
 
-/* No receive is for the message: it may be kept (mbx_match_keep()), or be handled by the caller. */
+/* No receive matches the message: it may be kept (mbx_match_keep()), or be handled by the
+ * caller. */
 static ALWAYS_INLINE struct mbx_match_recv *find_none(struct mbx_match *m)
 {
     m->count.lonely++;
     return NULL;
 }
 
-/* Is the oldest receive for such a message, and in no table?  Then it has only the list to leave. */
+/* Does the oldest receive accept such a message, and is it in no table?  Then it only leaves
+ * the list. */
 static ALWAYS_INLINE bool is_met(const struct mbx_match_recv *oldest,
                                  const struct mbx_match_envelope *envelope)
 {
     return likely(oldest->at == 0) && likely(is_for(oldest, envelope));
 }
 
-/* Walks the list of count receives to the oldest that accepts such a message, or NULL.  The first is
- * not looked at if it is known that it does not accept it.  The count ends the walk, so what is found is a
- * receive, and not the head of the list. */
+/* Walks the list of count receives to the oldest that accepts such a message, or NULL.  The
+ * first is skipped if it is known not to accept it.  The count ends the walk, so the result is
+ * a receive, and not the head of the list. */
 static ALWAYS_INLINE struct mbx_match_recv *
 walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t count,
            bool is_first_known)
@@ -541,8 +545,9 @@ walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint6
     return NULL;
 }
 
-/* Takes the oldest receive of a long queue that accepts key, if all that are in tables are of one class
- * and a glance into its table finds it; else NULL.  has_none as in posted_take(). */
+/* Takes the oldest receive of a long queue that accepts key, if all receives in tables are of
+ * one class and a glance into its table finds it; otherwise NULL.  has_none as in
+ * posted_take(). */
 static ALWAYS_INLINE struct mbx_match_recv *
 take_glanced_recv(struct mbx_match *m, struct match_key key, bool *has_none)
 {
@@ -674,8 +679,8 @@ static OUT_OF_LINE int arrive_walk_indexed(struct mbx_match *m, struct mbx_match
     return *recv != NULL ? 0 : mbx_match_keep(m, msg);
 }
 
-/* msg arrives; receives wait, and the oldest does not match or is in a table.  If it is in no table, no
- * receive is (I5 of deep.h).  It is compiled into the verb, as short queues are usual. */
+/* msg arrives; receives wait, and the oldest does not match or is in a table.  If it is in no
+ * table, no receive is (I5 of deep.h).  Inlined into the verb, as short queues are usual. */
 static ALWAYS_INLINE int arrive_tail(struct mbx_match *m, struct mbx_match_msg *msg,
                                      struct mbx_match_recv **recv)
 {
@@ -784,8 +789,9 @@ struct mbx_match_msg *mbx_match_next_msg(const struct mbx_match *m,
     return link != &m->msgs.all ? msg_of(link) : NULL;
 }
 
-/* What an arrival took from the PRQ left it, and was not cancelled; of messages likewise.  Each message that
- * waits, or did, met nobody.  Each search that matched took a step, and those that took more have counted them. */
+/* by_arrival: receives that left their queue and were not cancelled; by_post: messages
+ * likewise.  Each message that is or was queued had found no receive.  Each search that matched
+ * took at least one step; further steps are counted separately. */
 void mbx_match_counters_get(const struct mbx_match *m, struct mbx_match_counters *counters)
 {
     const struct mbx_match_tally *count = &m->count;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match_test.c - random histories against the oracle.
+ * match_test.c - compares random histories with the oracle.
  *
- *   match_test [SEEDS [FIRST]]      seeds FIRST .. FIRST+SEEDS-1; 1 .. 20000 unless
- *                                   told, or unless MATCH_SEEDS says how many
+ *   match_test [SEEDS [FIRST]]      seeds FIRST .. FIRST+SEEDS-1; by default
+ *                                   1 .. 20000, or as many as MATCH_SEEDS
  *
  * history_random.c makes the histories: short ones over a tiny domain, and deep ones.
  */

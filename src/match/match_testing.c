@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match_testing.c - an engine whose invariants are looked at after each operation.
+ * match_testing.c - an engine whose invariants are checked after each operation.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match_testing.h - what the tests of the engine share: an engine with entries that have numbers.
+ * match_testing.h - shared by the tests of the engine: an engine with numbered entries.
  *
  * A file that includes this also includes cmocka.h.
  */
@@ -22,10 +22,10 @@ struct bench {
 /* first_seq: the age of the first receive and of the first message. */
 void bench_init(struct bench *b, uint64_t first_seq);
 
-/* Receive i is posted; which message did it take (-1: it waits)? */
+/* Posts receive i.  Returns the message that it took (-1: it waits). */
 int bench_post(struct bench *b, int i, uint32_t source, uint64_t tag, uint64_t ignore);
 
-/* Message i arrives; which receive took it (-1: it waits)? */
+/* Message i arrives.  Returns the receive that took it (-1: it waits). */
 int bench_arrive(struct bench *b, int i, uint32_t source, uint64_t tag);
 
 #endif

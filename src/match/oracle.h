@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oracle.h - the rules of matching, written to be read.  Test code.
+ * oracle.h - the rules of matching, in the simplest code.  Test code.
  *
- * Two vectors in age order and linear scans.  Receives and messages are numbers
- * of the caller's; -1 is nobody.
+ * Two vectors in age order and linear scans.  Receives and messages are numbers of the caller;
+ * -1 is none.
  */
 #ifndef MATCH_ORACLE_H
 #define MATCH_ORACLE_H
@@ -43,7 +43,7 @@ int oracle_find(struct oracle *o, struct mbx_match_envelope envelope);
 /* The message that such a receive would take, or -1. */
 int oracle_peek(const struct oracle *o, struct mbx_match_envelope envelope, uint64_t ignore);
 
-/* Did it wait?  Then it does no more. */
+/* Did it wait?  If so, it is removed. */
 bool oracle_cancel(struct oracle *o, int id);
 bool oracle_extract(struct oracle *o, int id);
 

@@ -2,14 +2,15 @@
 /*
  * posted.c - the tables of the posted receives.
  *
- * A receive that is in a table is in the group of its class and of what it wants.  The group's
- * head is its oldest receive; the ring through `group` comes back to it, so the youngest is the
- * head's neighbour on the other side.
+ * A receive in a table belongs to a group: the receives of its class that compare equal.  The
+ * group's head is its oldest receive; the ring through `group` returns to it, so the youngest
+ * is the head's neighbour on the other side.
  *
- * Those that are in no table yet are the youngest of the queue (I5), so the tables are searched
- * first: what is found there is older.  If nothing is, the others are walked as long as they are few,
- * and go into the tables if that was in vain; else they go there at once, and the tables are searched
- * again.  So they come into the tables many at a time, and each is walked in vain once at most.
+ * Receives in no table yet are the youngest of the queue (I5), so the tables are searched
+ * first: a match there is older.  If there is none, the others are walked if they are few, and
+ * go into the tables if none matches; if they are many, they go there at once, and the tables
+ * are searched again.  So receives go into the tables many at a time, and each is walked
+ * without a match at most once.
  */
 #include "match/deep.h"
 
@@ -25,7 +26,7 @@ uint64_t posted_hash_of_head(const void *arg, uintptr_t head)
     return deep_hash(of->deep, key_of(&recv_of_head(head)->envelope), of->class->mask);
 }
 
-/* The classes that have receives have changed, or overflow has. */
+/* Updates deep->only after busy or overflow has changed. */
 static OUT_OF_LINE void find_only(struct mbx_match_deep *deep)
 {
     bool is_one = deep->busy != 0 && (deep->busy & (deep->busy - 1)) == 0 &&
@@ -50,7 +51,7 @@ void posted_become_idle(struct mbx_match_deep *deep, struct match_class *class)
 
 /* ---- in ---- */
 
-/* recv and all that follow it come into tables. */
+/* Makes space for recv and all receives that follow it. */
 static OUT_OF_LINE bool grow(const struct mbx_match *m, struct match_class *class,
                              const struct mbx_match_recv *recv)
 {
@@ -58,7 +59,7 @@ static OUT_OF_LINE bool grow(const struct mbx_match *m, struct match_class *clas
                       posted_hash_of_head, &(const struct match_class_of){m->deep, class});
 }
 
-/* As add_to_class(), whatever the table has. */
+/* As add_to_class(), for all cases. */
 static OUT_OF_LINE bool add_further(struct mbx_match *m, struct match_class *class,
                                     struct mbx_match_recv *recv, uint64_t hash)
 {
@@ -78,7 +79,7 @@ static OUT_OF_LINE bool add_further(struct mbx_match *m, struct match_class *cla
     return true;
 }
 
-/* False: there is no memory for it. */
+/* Puts recv into the table of its class.  False: no memory. */
 static ALWAYS_INLINE bool add_to_class(struct mbx_match *m, struct match_class *class,
                                        struct mbx_match_recv *recv)
 {
@@ -111,9 +112,10 @@ static inline bool is_of_any(const struct mbx_match_recv *recv)
     return recv->envelope.source == MBX_MATCH_ANY_SOURCE;
 }
 
-/* Puts *link, which is of this class, and those that follow it and are, too, into its table.  *link is
- * the first that is not; false: there was no memory for it.  Programs post many receives for one
- * envelope in a row: such a one goes behind the one before it, the youngest of its group. */
+/* Puts *link, which is of this class, and the receives directly after it that have the same
+ * mask into the table of the class.  *link becomes the first that is not in it; false: for lack
+ * of memory.  Programs post many receives for one envelope in a row: such a receive goes after
+ * the one before it, the youngest of its group. */
 static inline bool add_run(struct mbx_match *m, struct match_class *class,
                            struct mbx_match_link **link)
 {
@@ -138,8 +140,8 @@ static inline bool add_run(struct mbx_match *m, struct match_class *class,
     return has_space;
 }
 
-/* Puts link, the oldest that is in no table, and what was posted since into tables.  The first that
- * could not be, for want of memory, or the list's head. */
+/* Puts link, the oldest receive in no table, and all later ones into tables.  Returns the first
+ * that could not be, for lack of memory, or the list's head. */
 static OUT_OF_LINE struct mbx_match_link *posted_catch_up(struct mbx_match *m,
                                                           struct mbx_match_link *link)
 {
@@ -204,7 +206,7 @@ void posted_remove(struct mbx_match *m, struct mbx_match_recv *recv)
 
 /* ---- searches ---- */
 
-/* The group that such a message meets in this class. */
+/* The group in this class whose receives accept such a message. */
 static inline struct group search_class(const struct mbx_match_deep *deep,
                                         const struct match_class *class, struct match_key key)
 {
@@ -220,7 +222,7 @@ static inline bool is_better(const struct mbx_match_recv *recv,
     return best == NULL || is_older(recv->seq, best->seq);
 }
 
-/* Where a receive has been found. */
+/* The place of a receive that was found. */
 struct place {
     struct match_class *class; /* NULL: in no table */
     struct group group;
@@ -231,8 +233,8 @@ static inline bool recv_accepts(const struct mbx_match_recv *recv, struct match_
     return key_fits(key_of(&recv->envelope), key, mask_of(&recv->envelope, recv->ignore));
 }
 
-/* The oldest of those from link on that accepts key; by_group: on overflow, where link is that of
- * a group. */
+/* The oldest receive from link on that accepts key; by_group: on overflow, where link is the
+ * link of a group. */
 static struct mbx_match_recv *walk(const struct mbx_match_link *link,
                                    const struct mbx_match_link *end, bool by_group,
                                    struct match_key key, uint64_t *steps)
@@ -247,7 +249,7 @@ static struct mbx_match_recv *walk(const struct mbx_match_link *link,
     return NULL;
 }
 
-/* The oldest that accepts key of those in any class or on overflow. */
+/* The oldest receive in any class or on overflow that accepts key. */
 static OUT_OF_LINE struct mbx_match_recv *search_tables(struct mbx_match_deep *deep,
                                                         struct match_key key, uint64_t *steps,
                                                         struct place *place)
@@ -267,7 +269,7 @@ static OUT_OF_LINE struct mbx_match_recv *search_tables(struct mbx_match_deep *d
     return best;
 }
 
-/* The oldest of those that are in no table, or the list's head, and how many they are. */
+/* The oldest receive in no table, or the list's head, and the number of such receives. */
 static inline struct mbx_match_link *first_unknown(struct mbx_match *m, uint64_t *count)
 {
     struct mbx_match_link *link = &m->recvs.all;
@@ -280,8 +282,8 @@ static inline struct mbx_match_link *first_unknown(struct mbx_match *m, uint64_t
     return link;
 }
 
-/* The oldest that accepts key, which none does that is in a table.  What is walked in vain, or past on a long way,
- * goes into the tables. */
+/* The oldest receive that accepts key, if none in a table does.  Receives that are walked
+ * without a match, or passed on a long walk, go into the tables. */
 static OUT_OF_LINE struct mbx_match_recv *search_rest(struct mbx_match *m, struct match_key key,
                                                       uint64_t *steps, struct place *place)
 {
@@ -351,7 +353,7 @@ void posted_prefetch(const struct mbx_match *m, struct match_key key)
     }
 }
 
-/* Its neighbours on the list are written when it goes. */
+/* Its neighbours on the list are written when it is removed. */
 static void prefetch_neighbours(const struct mbx_match_recv *recv)
 {
     prefetch_for_store(recv->link.prev);
@@ -372,7 +374,7 @@ void posted_prefetch_heads(const struct mbx_match *m, struct match_key key, bool
     for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
         const struct match_class *class = &deep->classes[__builtin_ctzll(left)];
         struct group group = table_find(&class->posted, deep_hash(deep, key, class->mask), any,
-                                        NULL); /* most likely */
+                                        NULL); /* the most likely match */
 
         if (group.bucket == NULL)
             continue;

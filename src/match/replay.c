@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay.c - does histories from files on the engine and on the oracle.
+ * replay.c - runs histories from files on the engine and on the oracle.
  *
  *   match_replay [--print] FILE...
  *
- * The first operation at which they differ, or at which the oracle differs from the answer
- * that the file gives, is said as FILE:LINE.  history_text.c describes the format; what the
- * random, exhaustive and fuzz tests print when they fail is such a file.  - is standard input.
+ * The first operation at which they differ, or at which the oracle differs from the answer in
+ * the file, is printed as FILE:LINE.  history_text.c describes the format; the random,
+ * exhaustive and fuzz tests print it when they fail.  - is standard input.
  *
- * Exit code: 0 all agree; 1 one does not; 2 usage, or a file that is no history.
+ * Exit code: 0 all agree; 1 one does not; 2 usage, or a file that is not a history.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void say_answer(const struct history *h, const struct op *op, const char 
     history_print_answer(stdout, h, op, answer);
 }
 
-/* The engine against the oracle. */
+/* Compares the engine with the oracle. */
 static bool engine_agrees(const char *name, const struct history_file *file)
 {
     static struct history_run run;
@@ -48,7 +48,7 @@ static bool engine_agrees(const char *name, const struct history_file *file)
     return false;
 }
 
-/* The oracle against what the file says. */
+/* Compares the oracle with the answers in the file. */
 static bool oracle_agrees(const char *name, const struct history_file *file, bool prints)
 {
     static struct oracle oracle;

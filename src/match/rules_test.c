@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rules_test.c - MPI's rules of matching one by one, and what the engine promises about entries.
+ * rules_test.c - MPI's rules of matching one by one, and the engine's guarantees for entries.
  *
- * R1 to R9 are the rules of docs/internals/matching.md; R8 is the library's.
+ * R1 to R9 are the rules of docs/internals/matching.md; R8 is the library's own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -159,8 +159,8 @@ static void r6_a_receive_that_has_matched_cannot_be_cancelled(void **state)
     mbx_match_fini(&b.m);
 }
 
-/* Lengths live around the entries, where the engine cannot see them: the short
- * receive that was posted first takes the long message. */
+/* Sizes are outside the entries, where the engine cannot see them: the short receive that was
+ * posted first takes the long message. */
 static void r7_length_takes_no_part(void **state)
 {
     struct sized_recv {
@@ -259,7 +259,8 @@ static void entries_are_used_again_in_any_state(void **state)
     (void)state;
     bench_init(&b, 0);
     for (int round = 0; round < 3; round++) {
-        assert_int_equal(bench_post(&b, 0, 2, 7, 0), -1); /* matched, cancelled, met at once */
+        assert_int_equal(bench_post(&b, 0, 2, 7, 0), -1); /* matched, cancelled, matched at
+                                                             once */
         assert_int_equal(bench_arrive(&b, 0, 2, 7), 0);
         assert_int_equal(bench_post(&b, 0, 2, 7, 0), -1);
         assert_true(mbx_match_cancel(&b.m, &b.r[0]));
@@ -284,7 +285,7 @@ static void fini_gives_queued_entries_back(void **state)
     assert_false(mbx_match_extract(&b.m, &b.g[0]));
 }
 
-/* The ages of three entries lie on both sides of the number at which they wrap. */
+/* The ages of three entries are on both sides of the wrap. */
 static void ages_may_pass(uint64_t wrap)
 {
     struct bench b;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * structure_test.c - what depends on the engine's structure: tables, what a probe has found, the
- * counters of searches, and mbx_match_is_valid(), which must see each invariant that is broken.
+ * structure_test.c - properties that depend on the engine's structure: tables, remembered
+ * probes, the counters of searches, and mbx_match_is_valid(), which must detect each broken
+ * invariant.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -21,7 +22,7 @@
 
 /* ---- what depends on the engine's structure --------------------------------- */
 
-/* Eight wait at any time, and the oldest goes when a new one comes. */
+/* Eight entries wait at any time, and the oldest leaves when a new one comes. */
 static void order_holds_when_the_oldest_goes_and_another_comes(void **state)
 {
     struct bench b;
@@ -43,7 +44,7 @@ static void order_holds_when_the_oldest_goes_and_another_comes(void **state)
     mbx_match_fini(&b.m);
 }
 
-/* Of a queue of any length the oldest is taken without a table, and nothing is allocated. */
+/* The oldest entry of a queue of any length is taken without a table or an allocation. */
 static void what_goes_in_its_order_needs_no_table(void **state)
 {
     enum { COUNT = 1000 };
@@ -75,7 +76,7 @@ static void what_goes_in_its_order_needs_no_table(void **state)
     mbx_match_fini(&m);
 }
 
-/* The promise of match.h: walked queues allocate nothing, whatever is asked of them. */
+/* The guarantee of match.h: walked queues never allocate memory. */
 static void short_queues_allocate_nothing(void **state)
 {
     struct mbx_match_recv recvs[16] = {0};
@@ -101,7 +102,7 @@ static void short_queues_allocate_nothing(void **state)
     mbx_match_fini(&m);
 }
 
-/* Entries come back out of tables, in each way, and are used again. */
+/* Entries leave tables in each way, and are used again. */
 static void entries_of_tables_are_used_again(void **state)
 {
     struct bench b = {0};
@@ -131,8 +132,8 @@ static void entries_of_tables_are_used_again(void **state)
     mbx_match_fini(&b.m);
 }
 
-/* Four kinds of receives, in classes of their own.  A receive or a message that one of them has to
- * do with: its source and tag are kind. */
+/* Posts one of four kinds of receives, each with its own class.  `kind` determines the source
+ * and tag of a receive and of the messages for it. */
 static int post_kind(struct bench *b, int i, int kind)
 {
     return bench_post(b, i, (kind & 1) != 0 ? MBX_MATCH_ANY_SOURCE : 20 + (uint32_t)kind,
@@ -144,8 +145,8 @@ static int arrive_kind(struct bench *b, int i, int kind)
     return bench_arrive(b, i, 20 + (uint32_t)kind, 1 + (uint64_t)kind);
 }
 
-/* For every set of kinds: a queue grows beyond what is walked, is searched from behind, shrinks to
- * what is walked, and to nothing, and begins again. */
+/* For every set of kinds: a queue grows until it is no longer walked, is searched from its end,
+ * shrinks until it is walked, and to nothing, and begins again. */
 static void queues_grow_and_shrink_in_every_mix_of_classes(void **state)
 {
     (void)state;
@@ -162,7 +163,7 @@ static void queues_grow_and_shrink_in_every_mix_of_classes(void **state)
             for (int i = 0; i < 8; i++)
                 assert_int_equal(post_kind(&b, i, kinds[i]), -1);
             for (int i = 7; i >= 0; i--) {
-                int first = 0; /* the oldest of its kind, of those that wait */
+                int first = 0; /* the oldest receive of this kind that waits */
 
                 while (kinds[first] != kinds[i] || b.r[first].state == MBX_MATCH_IDLE)
                     first++;
@@ -184,7 +185,8 @@ static void queues_grow_and_shrink_in_every_mix_of_classes(void **state)
     }
 }
 
-/* One class in use is one table: its messages have no nodes, whichever class it is. */
+/* With one class in use there is one table: its messages have no nodes, whichever class it
+ * is. */
 static void the_class_in_use_is_the_primary_one(void **state)
 {
     struct bench b = {0};
@@ -204,7 +206,8 @@ static void the_class_in_use_is_the_primary_one(void **state)
     mbx_match_fini(&b.m);
 }
 
-/* All are of one class, which is searched alone, but for those that its table had no space for. */
+/* All receives are of one class, and only that class is searched, but some did not fit into its
+ * table. */
 static void a_receive_that_found_no_space_in_its_table_is_met(void **state)
 {
     enum { COUNT = 1000 };
@@ -234,8 +237,8 @@ static void a_receive_that_found_no_space_in_its_table_is_met(void **state)
     mbx_match_fini(&m);
 }
 
-/* Searches of the tables come first.  What the tables lack is walked as long as it is little, and comes
- * into them when that was in vain, or a long way, or when it is much. */
+/* The tables are searched first.  Receives that they lack are walked if they are few, and go
+ * into the tables after a walk without a match or a long one, or if they are many. */
 static void receives_come_into_tables_late(void **state)
 {
     enum { COUNT = 100 };
@@ -259,16 +262,16 @@ static void receives_come_into_tables_late(void **state)
     e.tag = 51;
     assert_ptr_equal(mbx_match_find(&m, &e), &r[51]); /* in a table */
     e.tag = 82;
-    assert_ptr_equal(mbx_match_find(&m, &e), &r[82]); /* walked to, not far */
+    assert_ptr_equal(mbx_match_find(&m, &e), &r[82]); /* a short walk */
     for (int i = 80; i < 96; i++)
         assert_int_equal(r[i].at, 0);
     e.tag = 1000;
-    assert_null(mbx_match_find(&m, &e)); /* walked in vain */
+    assert_null(mbx_match_find(&m, &e)); /* walked without a match */
     for (int i = 80; i < 96; i++)
         assert_int_equal(r[i].at != 0, i != 82);
     for (int i = 96; i < COUNT; i++)
         assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
-    for (int i = 52; i < 65; i++) { /* seventeen are too many */
+    for (int i = 52; i < 65; i++) { /* seventeen are too many to walk */
         e.tag = (uint64_t)i;
         assert_ptr_equal(mbx_match_find(&m, &e), &r[i]);
         assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
@@ -282,7 +285,7 @@ static void receives_come_into_tables_late(void **state)
     }
     for (int i = 0; i < 6; i++)
         assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
-    assert_ptr_equal(mbx_match_find(&m, &e), &r[5]); /* farther */
+    assert_ptr_equal(mbx_match_find(&m, &e), &r[5]); /* a longer walk */
     for (int i = 0; i < 5; i++)
         assert_int_not_equal(r[i].at, 0);
     assert_true(mbx_match_is_valid(&m));
@@ -329,8 +332,9 @@ static void messages_are_indexed_late(void **state)
     mbx_match_fini(&m);
 }
 
-/* All want two buckets, with two prints, and most pass them by as they are full.  When these have
- * emptied, the others are still found, and one that wants what they want comes after them. */
+/* All receives hash to two buckets, with two prints, and most pass these because they are
+ * full.  When these buckets have emptied, the others are still found, and a new receive with
+ * the same envelope comes after them. */
 static void who_passed_a_full_bucket_is_not_forgotten(void **state)
 {
     enum { COUNT = 40, GONE = 30 };
@@ -348,7 +352,9 @@ static void who_passed_a_full_bucket_is_not_forgotten(void **state)
         assert_ptr_equal(mbx_match_find(&m, &r[i].envelope), &r[i]);
     for (int i = GONE; i < COUNT; i++)
         assert_int_equal(mbx_match_post(&m, &again[i], &msg), 0);
-    assert_null(mbx_match_find(&m, &(struct mbx_match_envelope){1, 2, COUNT})); /* catches up */
+    assert_null(mbx_match_find(&m, &(struct mbx_match_envelope){1, 2, COUNT})); /* puts them
+                                                                                   into
+                                                                                   tables */
     assert_int_not_equal(again[COUNT - 1].at, 0);
     for (int i = GONE; i < COUNT; i++)
         assert_ptr_equal(mbx_match_find(&m, &r[i].envelope), &r[i]);
@@ -358,7 +364,8 @@ static void who_passed_a_full_bucket_is_not_forgotten(void **state)
     mbx_match_fini(&m);
 }
 
-/* Those that come into a table at once, and are of one envelope each, take at most 37 bytes of it. */
+/* Receives that go into a table at once, each with its own envelope, use at most 37 bytes of it
+ * each. */
 static void tables_are_no_larger_than_they_have_to_be(void **state)
 {
     static const uint32_t counts[] = {57, 112, 113, 1000, 1793, 4000};
@@ -416,15 +423,17 @@ static void what_a_probe_has_found_is_not_searched_again(void **state)
     six_messages(&b);
     assert_ptr_equal(probe(&b, 3, 0, ANY_TAG), &b.g[4]);
     steps = steps_of(&b);
-    assert_int_equal(bench_post(&b, 0, 3, 3, 0), 4); /* names what the probe left open */
+    assert_int_equal(bench_post(&b, 0, 3, 3, 0), 4); /* specifies fields that the probe left
+                                                        open */
     assert_int_equal(steps_of(&b), steps + 1);
     assert_ptr_equal(probe(&b, ANY, 4, 0), &b.g[5]);
-    assert_int_equal(bench_post(&b, 0, ANY, 4, 0), 5); /* asks the same */
+    assert_int_equal(bench_post(&b, 0, ANY, 4, 0), 5); /* the same arguments */
     assert_true(mbx_match_is_valid(&b.m));
     mbx_match_fini(&b.m);
 }
 
-/* What it found is the oldest of those that it asked for, not of those that are asked for now. */
+/* The remembered message is the oldest that the probe accepts, not the oldest that the receive
+ * accepts. */
 static void a_probe_says_nothing_about_receives_that_accept_more(void **state)
 {
     struct bench b;
@@ -432,7 +441,8 @@ static void a_probe_says_nothing_about_receives_that_accept_more(void **state)
     (void)state;
     six_messages(&b);
     assert_ptr_equal(probe(&b, 3, 3, 0), &b.g[4]);
-    assert_int_equal(bench_post(&b, 0, ANY, 3, 0), 3); /* of any source it is another */
+    assert_int_equal(bench_post(&b, 0, ANY, 3, 0), 3); /* from any source it is another
+                                                          message */
     assert_ptr_equal(probe(&b, 3, 3, 0), &b.g[4]);
     assert_int_equal(bench_post(&b, 0, 3, 4, ANY_TAG & ~UINT64_C(4)),
                      5); /* does not accept it */
@@ -440,7 +450,7 @@ static void a_probe_says_nothing_about_receives_that_accept_more(void **state)
     six_messages(&b);
     assert_ptr_equal(probe(&b, 2, 3, 0), &b.g[3]);
     assert_int_equal(bench_post(&b, 0, 2, 3, 1),
-                     2); /* of tags that differ in a bit it is another */
+                     2); /* with an ignored bit it is another message */
     mbx_match_fini(&b.m);
 }
 
@@ -461,7 +471,8 @@ static void a_probe_is_forgotten_when_a_message_leaves(void **state)
     mbx_match_fini(&b.m);
 }
 
-/* Arrivals, receives that wait and their cancelling change nothing of it. */
+/* The result of a probe stays valid when messages arrive, and when receives are posted and
+ * cancelled. */
 static void a_probe_is_remembered_while_messages_arrive(void **state)
 {
     struct bench b;
@@ -478,12 +489,12 @@ static void a_probe_is_remembered_while_messages_arrive(void **state)
     steps = steps_of(&b);
     assert_int_equal(bench_post(&b, 0, 3, 3, 0), 4);
     assert_int_equal(steps_of(&b), steps + 1);
-    assert_null(probe(&b, 9, 9, 0)); /* a probe in vain is none */
+    assert_null(probe(&b, 9, 9, 0)); /* an unsuccessful probe is not remembered */
     assert_int_equal(bench_post(&b, 0, 9, 9, 0), -1);
     mbx_match_fini(&b.m);
 }
 
-/* A find in vain and the keep after it are one search, as an arrival is. */
+/* A find without a match and the keep after it count as one search, like an arrival. */
 static void kept_messages_are_searched_for_once(void **state)
 {
     struct mbx_match_counters count;
@@ -505,7 +516,7 @@ static void kept_messages_are_searched_for_once(void **state)
     mbx_match_fini(&b.m);
 }
 
-/* Short queues compare everything that stands before the match. */
+/* In short queues all entries up to the match are compared. */
 static void searches_are_counted_entry_by_entry(void **state)
 {
     struct mbx_match_envelope absent = {.context_id = 1, .source = 9, .tag = 9};
@@ -542,7 +553,8 @@ static void searches_are_counted_entry_by_entry(void **state)
     mbx_match_fini(&b.m);
 }
 
-/* What is derived from ages is right when they wrap, too, and of an engine that did little. */
+/* Counters that are derived from ages are correct when the ages wrap, and in an engine that did
+ * little. */
 static void counters_of_the_least_are_right(void **state)
 {
     struct mbx_match_counters count;
@@ -566,8 +578,9 @@ static void counters_of_the_least_are_right(void **state)
     mbx_match_fini(&b.m);
 }
 
-/* How a child ends that has counted one entry too many, of either queue, and looks for what the head would
- * match if it were one: its next age and full_at lie where an entry has its envelope. */
+/* The exit status of a child in which the count of either queue is one too high, and which
+ * searches for the envelope that the head would have if it were an entry: its next age and
+ * full_at are at that place. */
 static int walk_past_the_end(bool is_of_msgs)
 {
     int status = 0;
@@ -576,7 +589,7 @@ static int walk_past_the_end(bool is_of_msgs)
 
     if (pid == 0) {
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-        signal(SIGABRT, SIG_DFL); /* not cmocka's */
+        signal(SIGABRT, SIG_DFL); /* instead of cmocka's handler */
         fclose(stderr);
         bench_init(&b, 0);
         for (int i = 0; i < 2; i++)
@@ -593,7 +606,7 @@ static int walk_past_the_end(bool is_of_msgs)
     return status;
 }
 
-/* A queue that is walked by a count that is wrong: nobody is given what is no entry. */
+/* A walk with a wrong count never returns the head of the list. */
 static void the_head_is_never_found(void **state)
 {
     (void)state;
@@ -605,7 +618,7 @@ static void the_head_is_never_found(void **state)
     }
 }
 
-/* mbx_match_is_valid() is only worth asking if each invariant that it names can fail. */
+/* mbx_match_is_valid() is useful only if it detects each invariant that it names. */
 static void broken_invariants_are_seen(void **state)
 {
     struct bench b;
@@ -657,7 +670,7 @@ static void broken_invariants_are_seen(void **state)
     mbx_match_fini(&b.m);
 }
 
-/* As above, of queues that have tables from the second entry on. */
+/* As above, with queues that use tables from the second entry on. */
 static void broken_tables_are_seen(void **state)
 {
     struct mbx_match_options options = {.short_max = 1, .classes = 2};
@@ -684,7 +697,7 @@ static void broken_tables_are_seen(void **state)
     b.m.deep->busy ^= 1;
     assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
-    b.m.deep->classes[0].indexed = b.g[2].seq; /* in the index, yet not below */
+    b.m.deep->classes[0].indexed = b.g[2].seq; /* in the index, yet not older than `indexed` */
     assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
     b.m.deep->classes[1].indexed = b.g[2].seq;
@@ -702,15 +715,15 @@ static void broken_tables_are_seen(void **state)
     b.m.deep->classes[1].index.used--;
     assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
-    b.g[1].at = 2; /* a message that denies its place in an index */
+    b.g[1].at = 2; /* a message without its bit for an index */
     assert_false(mbx_match_is_valid(&b.m));
     b.g[1].at = IN_PRIMARY;
     assert_false(mbx_match_is_valid(&b.m));
     b.g[1].at = IN_PRIMARY | 2;
-    b.r[1].at = 0; /* a receive in no table, older than others that are in one */
+    b.r[1].at = 0; /* a receive in no table that is older than others in one */
     assert_false(mbx_match_is_valid(&b.m));
     b.r[1].at = 1;
-    b.r[4].at = 1; /* a receive of overflow that says it has a class */
+    b.r[4].at = 1; /* a receive on overflow with a number of a class */
     assert_false(mbx_match_is_valid(&b.m));
     b.r[4].at = CLASS_NONE + 1;
     assert_true(mbx_match_is_valid(&b.m));

@@ -10,10 +10,10 @@
 
 #define BUCKETS_MIN 16
 #define BUCKETS_MAX (UINT32_C(1) << 30)
-#define FOLLOW_MOST 31 /* new groups for which a table grows, for each that it has */
+#define FOLLOW_MOST 31 /* a table grows for at most this many new groups per existing one */
 #define PASSED_ONE  (UINT64_C(1) << (8 * BUCKET_GROUPS))
 
-/* Of all tables in which nothing has been yet: a search ends here. */
+/* The buckets of all tables that were never used: a search ends here. */
 static struct bucket no_buckets[2];
 
 void table_init(struct table *t)
@@ -36,7 +36,7 @@ void table_add_further(struct table *t, struct bucket *home, uint64_t print, uin
     bucket_add(home, print, head);
 }
 
-/* It passed by these no more. */
+/* Subtracts a removed group from the counts of the buckets that it had passed. */
 void table_unpass(struct table *t, struct bucket *home, const struct bucket *until)
 {
     for (; home != until; home = table_next(t, home))
@@ -75,8 +75,9 @@ static void move_bucket(struct table *to, const struct bucket *from, table_hash_
     }
 }
 
-/* For how many groups there is to be space: twice as many as now, so that growth is not needed again
- * soon; or for all that may follow, if they are not too many: they may be of few groups, too. */
+/* The number of groups to make space for: twice as many as now, so that the table need not grow
+ * again soon; or all further ones, if they are not too many, since they may share few
+ * groups. */
 static uint64_t wanted_capacity(uint64_t used, uint64_t further)
 {
     return used + max_size(used, min_size(further, FOLLOW_MOST * used));
@@ -106,7 +107,7 @@ static bool is_same_head(const void *wanted, uintptr_t head)
     return head == (uintptr_t)wanted;
 }
 
-/* I1: a search for what is in this place ends here, and has its print. */
+/* I1: a search for the group in this place finds it, and the print is right. */
 static bool place_is_valid(const struct table *t, const struct bucket *bucket, uint64_t lane,
                            uint64_t hash)
 {
@@ -115,7 +116,7 @@ static bool place_is_valid(const struct table *t, const struct bucket *bucket, u
     return group.bucket == bucket && group.lane == lane;
 }
 
-/* By how many buckets the group in one of this hash has passed. */
+/* The number of buckets that the group of this hash has passed. */
 static uint64_t distance(const struct table *t, uint64_t hash, const struct bucket *bucket)
 {
     uint64_t passed = 0;

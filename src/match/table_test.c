@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table_test.c - do the groups of a table spread, whatever the envelopes and the seed?
+ * table_test.c - the groups of a table spread evenly, for all envelopes and seeds.
  *
- * Programs number their tags, shift numbers to the top, and put one into each half.  A table
- * whose groups crowd is right and slow, so no other test sees it; here the longest run of
- * full buckets is measured, which is as far as a search can have to go.
+ * Programs use consecutive tags, shift numbers to the top, and put one into each half.  A table
+ * with clusters is correct and slow, so no other test detects it; this test measures the
+ * longest run of full buckets, which bounds the length of a search.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #define SEEDS    300
 #define ENTRIES  2000
-#define RUN_MOST 48 /* random prints: about 20 at worst */
+#define RUN_MOST 48 /* random prints: about 20 at most */
 
 /* ---- envelopes of many kinds ------------------------------------------------- */
 
@@ -93,7 +93,7 @@ static bool is_full(const struct bucket *bucket)
     return bucket_free(bucket) == 0;
 }
 
-/* Over the end, too. */
+/* Runs may cross the end. */
 static uint32_t longest_run(const struct table *t)
 {
     uint32_t run = 0, longest = 0;
@@ -105,7 +105,7 @@ static uint32_t longest_run(const struct table *t)
     return longest;
 }
 
-/* The longest run of the table of ENTRIES receives. */
+/* The longest run in the table of ENTRIES receives. */
 static uint32_t crowd(uint64_t seed, struct mbx_match_envelope (*make)(uint32_t i))
 {
     static struct mbx_match_recv recvs[ENTRIES];
@@ -145,7 +145,7 @@ static void no_kind_of_envelopes_crowds_a_table(void **state)
 
 /* ---- the table alone --------------------------------------------------------- */
 
-/* A head is a number, and what it has for a hash is made of it. */
+/* A head is a number, and its hash is computed from it. */
 static uint64_t hash_of(const void *arg, uintptr_t head)
 {
     const uint64_t *mask = arg;
@@ -160,7 +160,7 @@ static bool is_head(const void *wanted, uintptr_t head)
     return *(const uintptr_t *)wanted == head;
 }
 
-/* A glance finds the same, or nothing; and knows whether there is anything. */
+/* Checks that a glance finds the same group, or none; and that has_none is right. */
 static struct group find(const struct table *t, uint64_t mask, uintptr_t head)
 {
     bool has_none;
@@ -176,7 +176,7 @@ static struct group find(const struct table *t, uint64_t mask, uintptr_t head)
     return group;
 }
 
-/* In the short way, where head is odd and it goes. */
+/* Uses the short path, where possible, if head is odd. */
 static void add(struct table *t, uint64_t mask, uintptr_t head)
 {
     struct group group;
@@ -188,7 +188,7 @@ static void add(struct table *t, uint64_t mask, uintptr_t head)
         table_add(t, group, head);
 }
 
-/* What is there is not put there again, whatever else has its print. */
+/* table_put() refuses a group that is there, whatever other prints are there. */
 static void what_is_in_a_table_is_not_put_there(void **state)
 {
     uint64_t masks[] = {UINT64_MAX, UINT64_MAX >> 8, UINT64_C(3) << 62};
@@ -207,12 +207,13 @@ static void what_is_in_a_table_is_not_put_there(void **state)
     }
 }
 
-/* Twice as many as it has; or for all that come, but not for many more than it has. */
+/* A table grows to twice its groups; or for all further ones, up to a multiple of its
+ * groups. */
 static void a_table_grows_for_those_that_come(void **state)
 {
     static const struct {
         uint64_t further;
-        uint32_t size; /* buckets then, of those that were 16 and had 56 groups */
+        uint32_t size; /* the buckets after growth; before, they were 16 with 56 groups */
     } cases[] = {{0, 32},     {1, 32},     {56, 32},      {57, 64},
                  {1000, 512}, {1736, 512}, {1000000, 512}};
     uint64_t mask = UINT64_MAX;
@@ -260,7 +261,7 @@ static void groups_are_found_again_however_often_the_table_grows(void **state)
     table_clear(&t);
 }
 
-/* Keys that are used once must not make a table grow that holds few at a time. */
+/* Keys that are used only once must not make a table grow that holds few at a time. */
 static void places_of_empty_groups_are_used_again(void **state)
 {
     struct table t;
@@ -279,8 +280,8 @@ static void places_of_empty_groups_are_used_again(void **state)
     table_clear(&t);
 }
 
-/* Hashes that begin alike want the same buckets, and push each other away: more than can be
- * counted of those that passed by.  When they are gone again, searches end where they did. */
+/* Groups with similar hashes need the same buckets, and displace each other: more pass a bucket
+ * than can be counted.  After they are removed, searches end as early as before. */
 static void groups_that_want_one_bucket_are_found_and_forgotten(void **state)
 {
     struct table t;
@@ -295,7 +296,8 @@ static void groups_that_want_one_bucket_are_found_and_forgotten(void **state)
             for (uintptr_t i = 1; i <= most; i++)
                 add(&t, masks[k], i);
             assert_true(table_is_valid(&t, hash_of, &masks[k]));
-            for (int i = 0; i < 500; i++) { /* one goes, and comes again, perhaps elsewhere */
+            for (int i = 0; i < 500; i++) { /* one is removed, and added again, perhaps in
+                                               another place */
                 uintptr_t head = 1 + random_below(&r, most);
 
                 remove_head(&t, masks[k], head);

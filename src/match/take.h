@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * take.h - mbx_match_take() of a long queue, to be compiled into who knows what fits.
+ * take.h - mbx_match_take() for a long queue, inlined into callers with their own `fits`.
  *
- *   a glance into the index ── found, and it fits at once ──> it leaves         no call
- *       │                         └── else ─────────────────> match_take_glanced
+ *   a glance into the index ── found, and it fits at once ──> it is taken       no call
+ *       │                         └── otherwise ────────────> match_take_glanced
  *       └── nothing, or it is in several indexes ───────────> match_take_search, match_take_search_rest
  *
- * The head of match.c says what the words _walk, _glance and _search mean, and why they are out of line.
+ * The head of match.c explains the words _walk, _glance and _search, and why these functions
+ * are out of line.
  */
 #ifndef MATCH_TAKE_H
 #define MATCH_TAKE_H
@@ -20,13 +21,13 @@ static ALWAYS_INLINE void queue_leave(struct mbx_match_queue *queue)
     queue->full_at++;
 }
 
-/* How many have left it. */
+/* The number of entries that have left it. */
 static inline uint64_t queue_left(const struct mbx_match_queue *queue)
 {
     return queue->full_at - queue->most;
 }
 
-/* msg is in no table, or has left them. */
+/* Takes msg, which is in no table, out of the queue. */
 static ALWAYS_INLINE void unqueue_msg(struct mbx_match *m, struct mbx_match_msg *msg)
 {
     link_remove(&msg->link);
@@ -34,7 +35,7 @@ static ALWAYS_INLINE void unqueue_msg(struct mbx_match *m, struct mbx_match_msg 
     queue_leave(&m->msgs);
 }
 
-/* A search that looked at so many, and found somebody or not. */
+/* Counts a search of this many steps, which found an entry or not. */
 static inline void count_steps(struct mbx_match_tally *count, uint64_t steps, bool has_found)
 {
     count->further_steps += steps - has_found;
@@ -42,9 +43,9 @@ static inline void count_steps(struct mbx_match_tally *count, uint64_t steps, bo
         count->search_max = steps;
 }
 
-/* The oldest message of a long queue that such a receive accepts, if a glance into the index of the primary
- * class finds it, and it is in no other index; *group is its place.  Else NULL.  has_none as in
- * unexpected_take(). */
+/* The oldest message of a long queue that such a receive accepts, if a glance into the index of
+ * the primary class finds it, and it is in no other index; *group is its place.  Otherwise
+ * NULL.  has_none as in unexpected_take(). */
 static ALWAYS_INLINE struct mbx_match_msg *glance_msg(const struct mbx_match *m,
                                                       struct match_key key,
                                                       struct match_mask mask,
@@ -63,7 +64,7 @@ static ALWAYS_INLINE struct mbx_match_msg *glance_msg(const struct mbx_match *m,
     return likely(msg->at == IN_PRIMARY) ? msg : NULL;
 }
 
-/* What glance_msg() has found leaves its queue and its index. */
+/* Takes the message that glance_msg() has found out of its queue and its index. */
 static ALWAYS_INLINE void glanced_msg_leaves(struct mbx_match *m, struct mbx_match_msg *msg,
                                              struct group group)
 {
@@ -82,22 +83,24 @@ static ALWAYS_INLINE void glanced_msg_leaves(struct mbx_match *m, struct mbx_mat
 struct mbx_match_msg *match_take_search(struct mbx_match *m, struct match_key key,
                                         struct match_mask mask, mbx_match_fits_fn *fits,
                                         const void *arg);
-/* Takes a message from a long queue; none in the index of the primary class, which has this mask, has key. */
+/* Takes a message from a long queue; no message in the index of the primary class, which has
+ * this mask, has key. */
 struct mbx_match_msg *match_take_search_rest(struct mbx_match *m, struct match_key key,
                                              struct match_mask mask, mbx_match_fits_fn *fits,
                                              const void *arg);
-/* Takes a message from a short queue; messages wait, and the oldest is not accepted or is in an index. */
+/* Takes a message from a short queue; messages wait, and the oldest is not accepted or is in an
+ * index. */
 struct mbx_match_msg *match_take_walk(struct mbx_match *m, struct match_key key,
                                       uint64_t ignore, mbx_match_fits_fn *fits,
                                       const void *arg);
-/* msg, which glance_msg() has found at group, leaves if it fits; else NULL. */
+/* Takes msg, which glance_msg() has found at group, if it fits; otherwise NULL. */
 struct mbx_match_msg *match_take_glanced(struct mbx_match *m, struct match_key key,
                                          struct match_mask mask, mbx_match_fits_fn *fits,
                                          const void *arg, struct mbx_match_msg *msg,
                                          struct group group);
 
-/* Takes a message from a long queue.  soon says as fits() whether a message fits, but false where the
- * answer takes a call; it may be NULL. */
+/* Takes a message from a long queue.  soon answers as fits(), but may return false to avoid a
+ * call; it may be NULL. */
 static ALWAYS_INLINE struct mbx_match_msg *
 match_take_glance(struct mbx_match *m, struct match_key key, struct match_mask mask,
                   mbx_match_fits_fn *soon, mbx_match_fits_fn *fits, const void *arg)
@@ -120,7 +123,7 @@ typedef struct mbx_match_msg *match_take_fn(struct mbx_match *m, struct match_ke
                                             struct match_mask mask, mbx_match_fits_fn *fits,
                                             const void *arg);
 
-/* mbx_match_take(), compiled into its caller.  take_glance calls match_take_glance(). */
+/* mbx_match_take(), inlined into its caller.  take_glance calls match_take_glance(). */
 static ALWAYS_INLINE struct mbx_match_msg *
 match_take(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore,
            mbx_match_fits_fn *fits, const void *arg, match_take_fn *take_glance)

@@ -2,9 +2,9 @@
 /*
  * threads_test.c - engines of different context ids share nothing.
  *
- * Two threads, each with an engine of its own and no lock, do the same work, deep enough
- * for tables to be made and given back.  For ThreadSanitizer: whatever it reports is
- * something that the engines share.
+ * Two threads, each with an engine of its own and no lock, do the same work, deep enough for
+ * tables to be made and freed.  For ThreadSanitizer: any report means that the engines share
+ * memory.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -24,12 +24,12 @@
 
 struct worker {
     uint32_t context_id;
-    uint64_t met; /* messages that found their receive, or receives their message */
+    uint64_t met; /* messages and receives that matched */
     struct mbx_match_recv recvs[DEPTH];
     struct mbx_match_msg msgs[DEPTH];
 };
 
-/* cmocka's own checks leave by longjmp, which a thread cannot. */
+/* A failed check of cmocka calls longjmp, which must not happen in a thread. */
 static void check(bool ok, const char *what)
 {
     if (ok)
@@ -43,7 +43,8 @@ static struct mbx_match_envelope envelope(const struct worker *w, uint32_t i)
     return (struct mbx_match_envelope){w->context_id, i % 5, i};
 }
 
-/* Every third receive takes any source, every seventh of them any tag of one bit more. */
+/* Every third receive takes any source, and every seventh of these ignores one bit of the
+ * tag. */
 static void post_all(struct worker *w, struct mbx_match *m)
 {
     for (uint32_t i = 0; i < DEPTH; i++) {

@@ -2,15 +2,17 @@
 /*
  * unexpected.c - the indexes of the messages.
  *
- * The list of all, in order of arrival, is the truth.  The index of a class follows it when somebody
- * asks for what it has not, as the tables of posted.c do: unexpected_catch_up() adds what has arrived since,
- * oldest first, so a group's ring is in order of age by itself.
+ * The list of all messages, in order of arrival, is always complete.  The index of a class is
+ * brought up to date when a search does not find a message in it, like the tables of posted.c:
+ * unexpected_catch_up() adds the messages that have arrived since, oldest first, so a group's
+ * ring is in order of age.
  *
- * An index that cannot grow stays where it is; what is younger is then walked.  So no
- * search ever fails for want of memory.
+ * An index that cannot grow stays as it is; younger messages are then walked.  So no search
+ * ever fails for lack of memory.
  *
- * The messages of the primary class are linked by themselves, those of the others by nodes.  A
- * class becomes the primary one when its first message comes and no other has any there.
+ * In the primary class the messages themselves are linked, in the other classes their nodes.  A
+ * class becomes the primary one when its first message is indexed while the index of the
+ * primary class is empty.
  */
 #include "match/deep.h"
 
@@ -40,11 +42,11 @@ static bool grow_nodes(struct mbx_match_deep *deep)
     deep->nodes = nodes;
     deep->node_capacity = (uint32_t)capacity;
     if (deep->node_count == 0)
-        deep->node_count = 1; /* 0 is nobody */
+        deep->node_count = 1; /* 0 is not used */
     return true;
 }
 
-/* Is there one for take_node()? */
+/* Is there a node for take_node()? */
 static bool has_node(struct mbx_match_deep *deep)
 {
     return deep->node_free != 0 || deep->node_count != deep->node_capacity || grow_nodes(deep);
@@ -69,7 +71,7 @@ static void give_node(struct mbx_match_deep *deep, uint32_t number)
     deep->node_free = number;
 }
 
-/* number goes behind the youngest of the ring of head. */
+/* Appends number to the ring of head, after the youngest. */
 static void ring_append(struct mbx_match_deep *deep, uint32_t head, uint32_t number)
 {
     uint32_t last = node_of(deep, head)->prev;
@@ -117,7 +119,7 @@ uint64_t unexpected_hash_of_head(const void *arg, uintptr_t head)
 
 /* ---- in ---- */
 
-/* msg and all that follow it are indexed. */
+/* Makes space for msg and all messages that follow it. */
 static OUT_OF_LINE bool grow(const struct mbx_match *m, struct match_class *class,
                              const struct mbx_match_msg *msg)
 {
@@ -125,7 +127,7 @@ static OUT_OF_LINE bool grow(const struct mbx_match *m, struct match_class *clas
                       unexpected_hash_of_head, &(const struct match_class_of){m->deep, class});
 }
 
-/* As add_to_primary(), whatever the index has. */
+/* As add_to_primary(), for all cases. */
 static OUT_OF_LINE bool add_further(struct mbx_match *m, struct match_class *class,
                                     struct mbx_match_msg *msg, uint64_t hash)
 {
@@ -179,8 +181,8 @@ static OUT_OF_LINE bool add_to_nodes(struct mbx_match *m, struct match_class *cl
     return true;
 }
 
-/* As unexpected_catch_up(), of the primary class.  Many messages in a row have one envelope: such a one goes behind
- * the one before it, the youngest in the index. */
+/* As unexpected_catch_up(), for the primary class.  Many messages in a row have one envelope:
+ * such a message goes after the one before it, the youngest in the index. */
 static inline struct mbx_match_link *
 add_all_to_primary(struct mbx_match *m, struct match_class *class, struct mbx_match_link *link)
 {
@@ -199,8 +201,8 @@ add_all_to_primary(struct mbx_match *m, struct match_class *class, struct mbx_ma
     return link;
 }
 
-/* Indexes link, the oldest that the index does not know, and what has arrived since.  The first that
- * could not be, for want of memory, or the list's head. */
+/* Indexes link, the oldest message that the index lacks, and all later ones.  Returns the first
+ * that could not be, for lack of memory, or the list's head. */
 static OUT_OF_LINE struct mbx_match_link *
 unexpected_catch_up(struct mbx_match *m, struct match_class *class, struct mbx_match_link *link)
 {
@@ -275,7 +277,7 @@ void unexpected_remove(struct mbx_match *m, struct mbx_match_msg *msg)
 
 /* ---- searches ---- */
 
-/* The oldest from link on that has key, message by message. */
+/* The oldest message from link on that has key, by a walk. */
 static OUT_OF_LINE struct mbx_match_msg *walk(const struct mbx_match *m,
                                               const struct mbx_match_link *link,
                                               struct match_key key, struct match_mask mask,
@@ -289,7 +291,7 @@ static OUT_OF_LINE struct mbx_match_msg *walk(const struct mbx_match *m,
     return NULL;
 }
 
-/* The oldest in the index of this class that has key, or NULL. */
+/* The oldest message in the index of this class that has key, or NULL. */
 static struct mbx_match_msg *look_up(const struct mbx_match_deep *deep,
                                      const struct match_class *class, struct match_key key)
 {
@@ -305,7 +307,8 @@ static struct mbx_match_msg *look_up(const struct mbx_match_deep *deep,
     return group.bucket != NULL ? node_of(deep, (uint32_t)group_head(group))->msg : NULL;
 }
 
-/* The oldest message that the index does not know, or the list's head, and how many they are. */
+/* The oldest message that the index lacks, or the list's head, and the number of such
+ * messages. */
 static inline struct mbx_match_link *
 first_unknown(struct mbx_match *m, const struct match_class *class, uint64_t *count)
 {
@@ -319,8 +322,8 @@ first_unknown(struct mbx_match *m, const struct match_class *class, uint64_t *co
     return link;
 }
 
-/* The oldest that has key, which none has that is in the index of this class.  What is walked in
- * vain, or past on a long way, is indexed. */
+/* The oldest message that has key, if none in the index of this class has it.  Messages that
+ * are walked without a match, or passed on a long walk, are indexed. */
 static struct mbx_match_msg *search_rest(struct mbx_match *m, struct match_class *class,
                                          struct match_key key, uint64_t *steps)
 {
@@ -343,7 +346,7 @@ static struct mbx_match_msg *search_rest(struct mbx_match *m, struct match_class
     return found != NULL ? found : walk(m, link, key, class->mask, steps);
 }
 
-/* As unexpected_find(); has_none as of unexpected_take(). */
+/* As unexpected_find(); has_none as in unexpected_take(). */
 static struct mbx_match_msg *search(struct mbx_match *m, struct match_key key,
                                     struct match_mask mask, uint64_t *steps, bool has_none)
 {
@@ -400,7 +403,7 @@ void unexpected_prefetch(const struct mbx_match *m, struct match_key key,
 {
     const struct mbx_match_deep *deep = m->deep;
 
-    /* the receives of one call are mostly of one class */
+    /* the receives of one call are usually of one class */
     if (deep != NULL)
         table_prefetch(&deep->last->index, deep_hash(deep, key, mask));
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * valid.c - do all invariants of match.h, match.c and deep.h hold?  For tests: slow, and
- * careful with what it follows, as it is asked about engines that are wrong.
+ * valid.c - checks all invariants of match.h, match.c and deep.h.  For tests: slow, and careful
+ * with pointers, since the engine may be wrong.
  */
 #include "match/deep.h"
 
-/* Never walks further than count, so a list that lost its head ends too. */
+/* Never walks further than count, so a list without its head ends as well. */
 static bool links_are_valid(const struct mbx_match_link *head, uint64_t count)
 {
     const struct mbx_match_link *link = head;
@@ -74,7 +74,7 @@ static bool queue_is_valid(const struct mbx_match_queue *queue)
            links_are_valid(&queue->all, queue_count(queue));
 }
 
-/* What was derived from ages must not have become negative. */
+/* Counters that are derived from ages must not have become negative. */
 static bool counters_add_up(const struct mbx_match *m)
 {
     struct mbx_match_counters c;
@@ -111,8 +111,8 @@ static bool probed_is_valid(const struct mbx_match *m)
 
 /* ---- deep.h I1, I3, I4 of the receives ---- */
 
-/* The receives of one group: of the class, with the same key, older to younger.  How many;
- * 0 if they are not. */
+/* The number of receives of a group, if they are of the class, have the same key, and go from
+ * older to younger; otherwise 0. */
 static uint32_t count_group(const struct mbx_match *m, uint32_t class, struct group group)
 {
     const struct mbx_match_recv *first = (const struct mbx_match_recv *)group_head(group),
@@ -140,7 +140,7 @@ static bool is_free(struct group group)
     return (group.bucket->prints >> 8 * group.lane & 0xff) == 0;
 }
 
-/* *recvs becomes more by what it has. */
+/* Adds the number of its receives to *recvs. */
 static bool posted_class_is_valid(const struct mbx_match *m, uint32_t class, uint64_t *recvs)
 {
     const struct match_class *c = &m->deep->classes[class];
@@ -178,7 +178,8 @@ static bool overflow_is_valid(const struct mbx_match *m, uint64_t count)
     return true;
 }
 
-/* I5.  How many receives are in tables or on overflow; UINT64_MAX: younger ones than others. */
+/* Checks I5.  Returns the number of receives in tables or on overflow; UINT64_MAX: one is
+ * younger than one that is in neither. */
 static uint64_t known_recvs(const struct mbx_match *m)
 {
     const struct mbx_match_recv *recv = NULL;
@@ -218,7 +219,7 @@ static bool is_node(const struct mbx_match_deep *deep, uint32_t number)
     return number != 0 && number < deep->node_count && deep->nodes[number].msg != NULL;
 }
 
-/* As count_group(). */
+/* As count_group(), for nodes. */
 static uint32_t count_nodes(const struct mbx_match *m, uint32_t class, struct group group)
 {
     const struct mbx_match_deep *deep = m->deep;
@@ -240,7 +241,7 @@ static uint32_t count_nodes(const struct mbx_match *m, uint32_t class, struct gr
     return count;
 }
 
-/* As count_group(), in the primary class. */
+/* As count_group(), for the primary class. */
 static uint32_t count_linked(const struct mbx_match *m, uint32_t class, struct group group)
 {
     const struct mbx_match_msg *first = (const struct mbx_match_msg *)group_head(group),
@@ -262,7 +263,7 @@ static uint32_t count_linked(const struct mbx_match *m, uint32_t class, struct g
     return count;
 }
 
-/* *msgs is what it has. */
+/* Sets *msgs to the number of messages in the index. */
 static bool match_index_is_valid(const struct mbx_match *m, uint32_t class, uint64_t *msgs)
 {
     const struct match_class *c = &m->deep->classes[class];
@@ -287,8 +288,7 @@ static bool match_index_is_valid(const struct mbx_match *m, uint32_t class, uint
     return true;
 }
 
-/* The classes in whose indexes msg is, by its own account.  False if that is not even
- * possible. */
+/* The classes that have msg in their index, according to msg.  False if that is impossible. */
 static bool indexes_of(const struct mbx_match_deep *deep, const struct mbx_match_msg *msg,
                        uint64_t *classes)
 {
@@ -305,7 +305,7 @@ static bool indexes_of(const struct mbx_match_deep *deep, const struct mbx_match
     return true;
 }
 
-/* The classes that have seen any message: the others hold for all. */
+/* The classes that have indexed any message; the other ones hold no information. */
 static uint64_t classes_in_use(const struct mbx_match *m)
 {
     uint64_t used = 0;
@@ -317,7 +317,8 @@ static uint64_t classes_in_use(const struct mbx_match *m)
     return used;
 }
 
-/* I2, and so every node is that of a queued message; msgs: how many each index has. */
+/* Checks I2, which implies that every node belongs to a queued message; msgs: the number in
+ * each index. */
 static bool watermarks_are_true(const struct mbx_match *m, const uint64_t *msgs)
 {
     uint64_t used = classes_in_use(m), indexed[MBX_MATCH_CLASSES] = {0};

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * interface.h - what a debugger and a library for message queues say to each other: the "MPI message queue dumping interface",
- * version 1.0 of the MPI Forum (2013), without its part for dynamic processes (compatibility 2).
+ * interface.h - the interface between a debugger and a library for message queues: the "MPI
+ * message queue dumping interface", version 1.0 of the MPI Forum (2013), without its part for
+ * dynamic processes (compatibility 2).
  *
- * The debugger loads the library into its own process.  It asks with the functions mqs_...(), and the library
- * reads the process that is looked at, which stands still, with the functions that it is given in tables.
+ * The debugger loads the library into its own process, and calls its functions mqs_...().  The
+ * library reads the inspected process, which is stopped, through functions that the debugger
+ * provides in tables.
  */
 #ifndef MSGQ_INTERFACE_H
 #define MSGQ_INTERFACE_H
@@ -13,14 +15,14 @@
 
 #define MSGQ_COMPATIBILITY 2
 
-typedef unsigned long mqs_taddr_t; /* an address there */
+typedef unsigned long mqs_taddr_t; /* an address in the inspected process */
 typedef long mqs_tword_t;
 
-/* the debugger's; only pointers to them are passed */
+/* the debugger's types; only pointers to them are passed */
 typedef struct mqs_image_ mqs_image;
 typedef struct mqs_process_ mqs_process;
 typedef struct mqs_type_ mqs_type;
-/* the library's */
+/* the library's types */
 typedef struct _mqs_image_info mqs_image_info;
 typedef struct _mqs_process_info mqs_process_info;
 
@@ -56,7 +58,7 @@ typedef struct {
     mqs_tword_t desired_tag, desired_length;
     int system_buffer;
     mqs_taddr_t buffer;
-    /* of what has matched, and of sends */
+    /* of a match, and of sends */
     mqs_tword_t actual_local_rank, actual_global_rank, actual_tag, actual_length;
     char extra_text[5][64];
 } mqs_pending_operation;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * library.c - libmatchbox-msgq.so: the queues of a rank, for a debugger that has stopped it (interface.h).
+ * library.c - libmatchbox-msgq.so: shows the queues of a stopped rank to a debugger
+ * (interface.h).
  *
  *   mqs_setup_process             keeps the debugger's functions
- *   mqs_update_communicator_list  reads all at once: msgq/snapshot.c
- *   the iterators                 walk what was read
+ *   mqs_update_communicator_list  reads everything at once: msgq/snapshot.c
+ *   the iterators                 walk the data that was read
  *
- * It needs one symbol of the process, mbx_see_root, no type and no debug information.  Ranks are those of
- * MPI_COMM_WORLD in every communicator, for nothing here knows the groups of others.  Which rank a peer is, the program has said (the
- * component for Open MPI does), or it is seen by its address, if the debugger has shown that process before.
+ * It needs one symbol of the process, mbx_see_root, no type and no debug information.  Ranks
+ * are ranks in MPI_COMM_WORLD for every communicator, since the groups of the others are not
+ * known here.  The rank of a peer was set by the program (the component for Open MPI does
+ * that), or is found by its address, if the debugger has shown that process before.
  */
 #include "msgq/interface.h"
 
@@ -35,11 +37,11 @@ struct _mqs_image_info {
 };
 
 struct _mqs_process_info {
-    struct inspect_source source; /* first: see read_process() */
+    struct inspect_source source; /* must be first: see read_process() */
     const mqs_process_callbacks *calls;
     mqs_process *process;
     struct msgq_snapshot snapshot;
-    uint32_t communicator; /* index: the one that is looked at */
+    uint32_t communicator; /* index of the current one */
     mqs_op_class class;
     uint32_t entry; /* index of the next */
 };
@@ -106,7 +108,8 @@ int mqs_setup_image(mqs_image *image, const mqs_image_callbacks *calls)
     return mqs_ok;
 }
 
-/* Whether a program runs over Matchbox is known of its processes alone: libraries are loaded while they start. */
+/* Only a process shows whether a program runs over Matchbox, since libraries are loaded while
+ * it starts. */
 int mqs_image_has_queues(mqs_image *image, char **message)
 {
     (void)image;
@@ -241,7 +244,7 @@ int mqs_update_communicator_list(mqs_process *process)
 
 /* ---- communicators ---- */
 
-/* That which is looked at; NULL: none. */
+/* The current communicator; NULL: none. */
 static const struct msgq_communicator *current(const mqs_process_info *info)
 {
     return info->communicator < info->snapshot.communicator_count
@@ -334,7 +337,7 @@ static bool is_of(mqs_op_class class, unsigned kind)
     return false;
 }
 
-/* The rank of the peer, or, if nothing says which it is, its number at the endpoint. */
+/* The rank of the peer, or its number at the endpoint, if the rank is not known. */
 static mqs_tword_t rank_of(const mqs_process_info *info, const struct msgq_endpoint *endpoint,
                            const struct inspect_entry *entry, bool *is_named)
 {

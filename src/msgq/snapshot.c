@@ -50,7 +50,7 @@ static int communicator_reserve(struct msgq_snapshot *snapshot)
     return 0;
 }
 
-/* The communicator of an envelope, which is made if it is not there; NULL: no memory. */
+/* The communicator of an envelope, made if needed; NULL: no memory. */
 static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot,
                                                   uint32_t endpoint,
                                                   const struct inspect_entry *entry)
@@ -84,7 +84,7 @@ static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot
     return new;
 }
 
-/* What the program has named. */
+/* Makes the communicators that the program has named. */
 static int take_names(struct msgq_snapshot *snapshot, uint32_t endpoint, const char *text)
 {
     struct inspect_line line;
@@ -172,7 +172,7 @@ static int take_endpoint(struct msgq_snapshot *snapshot, const struct inspect_so
     mem_free(names);
     for (uint32_t i = 0; err == 0 && i < snapshot->endpoints[index].count; i++)
         if (snapshot->endpoints[index].entries[i].kind !=
-                INSPECT_ACCESS && /* has no envelope */
+                INSPECT_ACCESS && /* which has no envelope */
             communicator_for(snapshot, index, &snapshot->endpoints[index].entries[i]) == NULL)
             err = -ENOMEM;
     return err;

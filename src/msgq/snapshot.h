@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * snapshot.h - the communicators of a process that stands still, and what waits in each.
+ * snapshot.h - the communicators of a stopped process, and the waiting entries of each.
  *
- * A communicator here is what envelopes name: the MPI's communicator where the MPI is known (inspect/mpi.h), and else a context id
- * of an endpoint.  Those are listed that the program has named, or in which something waits.
+ * A communicator here is a communicator of the MPI, if the MPI is known (inspect/mpi.h), and
+ * otherwise a context id of an endpoint.  The list has the communicators that the program has
+ * named, or that have waiting entries.
  */
 #ifndef MSGQ_SNAPSHOT_H
 #define MSGQ_SNAPSHOT_H
@@ -35,13 +36,14 @@ struct msgq_snapshot {
     uint32_t endpoint_count, communicator_count;
 };
 
-/* Of the process whose layout lies at root.  0, undone by snapshot_free(); -ENOMEM; a negative errno of the source; -EBADMSG: of
- * another version, or it makes no sense. */
+/* Takes a snapshot of the process whose layout is at root.  0, undone by snapshot_free();
+ * -ENOMEM; a negative errno of the source; -EBADMSG: another version, or invalid data. */
 int snapshot_take(struct msgq_snapshot *snapshot, const struct inspect_source *source,
                   uint64_t root);
 void snapshot_free(struct msgq_snapshot *snapshot);
 
-/* Does the entry of that endpoint belong to the communicator?  If so and the MPI is known, *mpi says what it is. */
+/* Does the entry of that endpoint belong to the communicator?  If so and the MPI is known, *mpi
+ * describes it. */
 bool snapshot_belongs(const struct msgq_snapshot *snapshot,
                       const struct msgq_communicator *communicator,
                       const struct inspect_entry *entry, struct inspect_mpi *mpi);

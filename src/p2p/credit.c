@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * credit.c - windows: how they are made, told, extended and taken back.
+ * credit.c - computes, grants, extends and reduces the credit windows of peers.
  *
  *   settings.unexpected_memory
- *   ├── half: what every peer that there may be begins with, alike
+ *   ├── half: the first windows, equal for every possible peer
  *   │         window x CREDIT_ENVELOPE, and as much again for payload
- *   └── half: extra, for peers that want more
+ *   └── half: extra credit, for peers that need more
  */
 #include "p2p/credit.h"
 
 #include "core/core.h"
 #include "transport/bounce.h"
 
-/* The first window of a peer, at most: enough for the messages that one ring holds. */
+/* The largest first window of a peer: enough for the messages that one ring holds. */
 #define WINDOW_MOST  256
 #define PAYLOAD_MOST (UINT64_C(1) << 18)
 
-/* What one peer may be given extra at a time, at least if there is as much, and in all. */
+/* The limits of extra payload credit for one peer: at a time (a larger window doubles), and in
+ * all. */
 #define EXTRA_LEAST 4096
 #define EXTRA_MOST                                                                             \
     ((UINT64_C(1) << 20) +                                                                     \
-     4096) /* two of the longest in bounce buffers, as they are allocated */
+     4096) /* two of the longest messages in bounce buffers, as they are allocated */
 #define EXTRA_ENVELOPES (UINT64_C(1) << 14)
 
-/* A busy peer is given so many extra envelopes unasked, so that it needs to be told less
- * often. */
+/* A busy peer with a window below this gets extra envelopes without asking, so that it needs
+ * CREDIT packets less often. */
 #define WINDOW_BUSY 1024
 
-/* In an address: envelopes in the low half, payload in units of these bytes above. */
+/* Credit in an address: envelopes in the low half, payload in units of these bytes in the high
+ * half. */
 #define WELCOME_UNIT      64
 #define WELCOME_UNLIMITED 0xffffu
 
@@ -40,8 +42,8 @@ static uint64_t setting_or(uint64_t setting, uint64_t automatic, uint64_t most)
     return min_size(setting == SETTING_AUTO ? automatic : setting, most);
 }
 
-/* What is left of the memory for those that want more, of what the user has not fixed: share is what a peer has for envelopes
- * and payload, if nothing is. */
+/* The memory that is left for extra credit, if the user has not fixed all windows.  share is
+ * the memory of one peer for envelopes and payload, if nothing is fixed. */
 static uint64_t extra_of(const struct credit_pool *pool, const struct settings *s,
                          uint64_t share)
 {
@@ -70,7 +72,7 @@ void credit_open(struct mbx_ep *ep)
                                       (WELCOME_UNLIMITED - 1) * WELCOME_UNIT);
     if (pool->window_payload != CREDIT_UNLIMITED)
         pool->window_payload -= pool->window_payload % WELCOME_UNIT;
-    /* what the user says is what there is */
+    /* a window that the user has set is not extended */
     pool->is_fixed = s->window != SETTING_AUTO;
     pool->is_payload_fixed = s->window_payload != SETTING_AUTO;
     pool->extra_all = extra_of(pool, s, share);
@@ -110,7 +112,7 @@ static void credit_thresholds(struct credit *credit)
                                  : (uint32_t)min_size(UINT32_MAX, credit->window_payload / 2);
 }
 
-/* What an address says of the window that we begin with there. */
+/* The first window at a peer, from its address. */
 static uint64_t credit_first(const struct transport_address *address)
 {
     return address->credit & WELCOME_UNLIMITED;
@@ -121,7 +123,7 @@ uint64_t credit_first_half(const struct mbx_ep *ep, const struct peer *peer)
     return credit_half(credit_first(&ep->peers.addresses[peer->number]));
 }
 
-/* A new peer, whose address tells what we begin with there. */
+/* A new peer, whose address contains our first window there. */
 static void credit_start(struct mbx_ep *ep, struct peer *peer,
                          const struct transport_address *address)
 {
@@ -141,7 +143,7 @@ static void credit_start(struct mbx_ep *ep, struct peer *peer,
 
 /* ---- telling ---- */
 
-/* What is beyond the first window and not in use. */
+/* The part of a window that is beyond the first window and not in use. */
 static uint64_t credit_idle(uint64_t window, uint64_t first, uint64_t kept)
 {
     assert(first <= window);
@@ -149,7 +151,7 @@ static uint64_t credit_idle(uint64_t window, uint64_t first, uint64_t kept)
     return window - (kept > first ? kept : first);
 }
 
-/* What is freed, but for extra credit that has been taken back. */
+/* Takes extra credit back out of the freed credit, when little is left in the pool. */
 static void credit_take_back(struct credit_pool *pool, struct credit *credit)
 {
     uint64_t envelopes, payload;
@@ -158,7 +160,7 @@ static void credit_take_back(struct credit_pool *pool, struct credit *credit)
         return;
     envelopes = credit_idle(credit->window, pool->window, credit->kept_envelopes);
     envelopes = min_size(credit->freed_envelopes, envelopes) / 2;
-    /* a peer may free more than its window: by what is matched, which nobody counts */
+    /* a peer may free more than its window, through matched probes, which are not counted */
     payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
     payload = min_size(credit->freed_payload, payload) / 2;
     credit->freed_envelopes -= (uint32_t)envelopes;
@@ -169,7 +171,7 @@ static void credit_take_back(struct credit_pool *pool, struct credit *credit)
     credit_thresholds(credit);
 }
 
-/* All of the window is freed again and again, and there is plenty of extra credit. */
+/* Doubles the window of a peer that uses all of it, while there is plenty of extra credit. */
 static void credit_widen(struct credit_pool *pool, struct credit *credit)
 {
     uint64_t more = credit->window;
@@ -183,7 +185,7 @@ static void credit_widen(struct credit_pool *pool, struct credit *credit)
     credit_thresholds(credit);
 }
 
-/* It is gone: the extra credit that it had, and does not use, is there for others. */
+/* The peer is gone: its unused extra credit becomes available to other peers. */
 static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
 {
     struct credit_pool *pool = ep_credit(ep);
@@ -191,7 +193,7 @@ static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
     uint64_t envelopes, payload;
 
     credit->freed_envelopes = credit->freed_payload = 0;
-    credit->report_envelopes = credit->report_payload = 1; /* so that we come here again */
+    credit->report_envelopes = credit->report_payload = 1; /* so that this runs again */
     envelopes = credit_idle(credit->window, pool->window, credit->kept_envelopes);
     payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
     credit->window -= envelopes;
@@ -199,7 +201,7 @@ static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
     pool->extra += envelopes * CREDIT_ENVELOPE + payload;
 }
 
-/* Tells the peer what is freed.  As transport_ops.send. */
+/* Sends the freed credit to the peer.  As transport_ops.send. */
 static int credit_report(struct mbx_ep *ep, struct peer *peer)
 {
     struct credit *credit = peer_credit(peer);
@@ -215,9 +217,9 @@ static int credit_report(struct mbx_ep *ep, struct peer *peer)
     if (credit->window_payload >= CREDIT_UNLIMITED)
         credit->freed_payload = 0;
     if (unlikely(peer->owes & OWES_ANSWER))
-        return -EAGAIN; /* a RETIRE first: the sender must not send what we have taken */
+        return -EAGAIN; /* a RETIRE first: the sender must not send a message that was pulled */
     if (unlikely(peer->outq.fins > FINS_MOST))
-        return -EAGAIN; /* they leave first */
+        return -EAGAIN; /* the FINs leave first */
     credit_take_back(ep_credit(ep), credit);
     credit_widen(ep_credit(ep), credit);
     body = (struct wire_credit){credit->freed_envelopes, credit->freed_payload};
@@ -241,7 +243,8 @@ OUT_OF_LINE void credit_report_soon(struct mbx_ep *ep, struct peer *peer)
 
 /* ---- extra credit ---- */
 
-/* Longer messages than others send eagerly do not take what these need. */
+/* Messages that only bounce buffers make eager must leave enough extra credit for shorter
+ * messages. */
 static uint64_t extra_most(const struct credit_pool *pool, bool is_long)
 {
     uint64_t kept = is_long ? pool->extra_all / 2 : 0;
@@ -280,7 +283,7 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_
 
 void credit_allow_buffers(struct mbx_ep *ep, const struct peer *peer)
 {
-    /* a device reads packets that name no buffer */
+    /* a device reads packets, which do not name buffers */
     if (!ep_matches_here(ep) || transport_bounce_map(peer->link) != 0)
         return;
     if (unlikely(ep_credit(ep)->bounce == NULL)) {
@@ -292,7 +295,7 @@ void credit_allow_buffers(struct mbx_ep *ep, const struct peer *peer)
 
 /* ---- as a sender ---- */
 
-/* The most RTS payload that credit allows. */
+/* The RTS payload that credit allows: all or none. */
 static size_t credit_rts_payload_max(const struct mbx_ep *ep, const struct peer *peer,
                                      size_t size)
 {
@@ -324,7 +327,7 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
     return true;
 }
 
-/* More may leave. */
+/* The peer has sent us credit. */
 static int on_credit(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_credit *credit = &packet->body.credit;

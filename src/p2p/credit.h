@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * credit.h - what peers may cost us, and we them.  Part of p2p.h.
+ * credit.h - credit, which limits the memory for unexpected messages of each peer.  Part of
+ * p2p.h.
  *
  *   sender                                    receiver
  *   credit_take, message ──────────────────>  matched: credit_freed
  *                                             or kept: credit_keep ... credit_met
  *   credit_arrive      <───────────── CREDIT  half a window is freed: credit_report
  *
- * A message needs an envelope credit, and for the payload that comes with it payload
- * credit, in bytes as they are allocated if it has to be kept.  The first comes back when the
- * message is matched, not when it arrives; the second when that memory is free, which for a
- * matched probe is when the message is received.  So what a peer can make us keep is bounded by
- * what we have given it:
+ * A message needs one envelope credit, and payload credit for the payload in its first packets,
+ * in bytes as allocated if it has to be kept.  The envelope credit returns when the message is
+ * matched, not when it arrives; the payload credit when that memory is free, which after a
+ * matched probe is when the message is received.  So the memory that a peer can make us use is
+ * bounded by its credit:
  *
  *   settings.unexpected_memory >= peers x (window x ENVELOPE + window_payload) + extra
  *
- * Bounce buffers of peers (transport/bounce.h) that are read become resident here, and stay so.  They have what is left:
+ * Bounce buffers of peers (transport/bounce.h) become resident here when they are read, and
+ * stay so.  They use the remaining memory:
  *
  *   settings.unexpected_memory >= the most that was ever kept + resident buffers
  *
- * The most that ever was, since memory that messages have left need not go back to the system.
+ * The maximum counts, since memory that messages no longer use need not return to the system.
  *
  * Every peer begins with the same small window, which is part of our address.  The rest is
- * extra: envelopes to a peer that has to defer messages (backlog.c), payload to one that could
- * not send a message eagerly; and taken back as it is freed when little is left.
+ * extra credit: envelopes for a peer that has to defer messages (backlog.c), payload for one
+ * that could not send a message eagerly.  When little of it is left, freed extra credit is
+ * taken back.
  *
  * Invariants, for a receiver and each of its peers
- *   I1  the peer's credit + what is under way from it + kept + freed == window
- *   I2  the sum of what is beyond the first window + extra == extra_all
- *   I3  no more FINs are owed to the peer than FINS_MOST, what its window holds, its claims, and
- *       its messages that the user held by matched probes
+ *   I1  the peer's credit + messages on their way from it + kept + freed == window
+ *   I2  the sum of all windows beyond the first ones + extra == extra_all
+ *   I3  the FINs owed to the peer are at most FINS_MOST, plus its window, its claims, and its
+ *       messages that the user held by matched probes
  *   I4  as a sender, no credit is beyond CREDIT_UNLIMITED: sums do not wrap
- *   I5  what was ever kept + resident buffers <= settings.unexpected_memory, or none is
+ *   I5  the most that was ever kept + resident buffers <= settings.unexpected_memory, or there
+ *       are no resident buffers
  */
 #ifndef CORE_CREDIT_H
 #define CORE_CREDIT_H
@@ -40,15 +44,15 @@
 #include "transport/bounce.h"
 
 /* Glossary: window - the credit with which a peer begins: envelopes, and bytes of payload */
-/* Of a peer.  As its sender: what may still leave.  As its receiver: what it may have
- * here, and what it has. */
+/* Part of a peer.  For us as its sender: the credit to send.  For us as its receiver: its
+ * window, and the use of it. */
 struct credit {
-    uint64_t envelopes, payload;     /* may leave; 0 envelopes while sends are deferred */
-    uint64_t freed_payload;          /* matched here, and not told yet */
-    uint32_t freed_envelopes;        /* of windows without end, since it was looked at */
-    uint32_t report_envelopes;       /* told when so much is freed */
-    uint64_t window, window_payload; /* the peer may have so much here */
-    uint64_t kept_payload;           /* of this waits here as unexpected */
+    uint64_t envelopes, payload;     /* credit to send; 0 envelopes while sends are deferred */
+    uint64_t freed_payload;          /* matched here, and not yet returned */
+    uint32_t freed_envelopes;        /* for an unlimited window: since the last check */
+    uint32_t report_envelopes;       /* returned when this much is freed */
+    uint64_t window, window_payload; /* the peer's window here */
+    uint64_t kept_payload;           /* in use by unexpected messages */
     uint32_t kept_envelopes;
     uint32_t report_payload;
 };
@@ -57,12 +61,13 @@ PART_FITS(peer, credit, struct credit);
 #define peer_credit(peer) PART((peer)->credit, struct credit)
 
 /* Glossary: extra credit - credit beyond the window, from a pool that all peers share */
-/* Of an endpoint, as a receiver. */
+/* Part of an endpoint, as a receiver. */
 struct credit_pool {
-    uint64_t window, window_payload; /* of every peer, from the beginning */
-    uint64_t extra, extra_all;       /* bytes for those that want more */
-    bool is_fixed, is_payload_fixed; /* by the user: no extra envelopes, or payload */
-    struct transport *bounce;        /* that maps bounce buffers of peers; NULL: none does */
+    uint64_t window, window_payload; /* the first window of every peer */
+    uint64_t extra, extra_all;       /* bytes for extra credit */
+    bool is_fixed, is_payload_fixed; /* by the user: no extra envelopes, or no extra payload */
+    struct transport *bounce;        /* the transport that maps bounce buffers of peers; NULL:
+                                        none does */
 };
 
 PART_FITS(mbx_ep, credit, struct credit_pool);
@@ -70,12 +75,11 @@ PART_FITS(mbx_ep, credit, struct credit_pool);
 
 #define CREDIT_UNLIMITED (UINT64_C(1) << 61)
 
-/* What a kept message costs without payload: struct message with its slot, and its places
- * in the index of the matching engine. */
+/* The memory of a kept message without payload: struct message with its pool slot, and its
+ * entries in the index of the matching engine. */
 #define CREDIT_ENVELOPE 192
 
-/* Who defers messages sends them by itself again with so much credit; the window is that of the
- * beginning. */
+/* The credit at which a sender stops deferring messages; window is the first window. */
 static inline uint64_t credit_half(uint64_t window)
 {
     return window < 2 ? 1 : window / 2;
@@ -87,13 +91,13 @@ static inline uint64_t credit_bytes(uint64_t size)
     return (size + 192 + 15) & ~UINT64_C(15);
 }
 
-/* ... that comes eagerly: with so much payload. */
+/* As credit_bytes(), for an eager message of this size. */
 static inline uint64_t credit_eager(uint64_t size)
 {
     return likely(size <= MESSAGE_INLINE) ? 0 : credit_bytes(size);
 }
 
-/* ... that comes as an RTS with so much RTS payload. */
+/* As credit_bytes(), for an RTS with this much payload. */
 static inline uint64_t credit_rts_payload(uint64_t size)
 {
     return size == 0 ? 0 : credit_bytes(size);
@@ -107,7 +111,7 @@ static inline uint64_t credit_of(const struct arrival *arrival)
 
 /* ---- as a sender ---- */
 
-/* May an eager message of this size leave for peer now?  Then it is paid for. */
+/* May an eager message of this size leave for peer now?  If so, takes its credit. */
 static inline bool credit_take(struct peer *peer, uint64_t size)
 {
     if (unlikely(peer_credit(peer)->envelopes == 0))
@@ -123,14 +127,14 @@ static inline bool credit_take(struct peer *peer, uint64_t size)
     return true;
 }
 
-/* It did not leave. */
+/* Returns the credit of a message that did not leave. */
 static inline void credit_return(struct peer *peer, uint64_t size)
 {
     peer_credit(peer)->envelopes++;
     peer_credit(peer)->payload += credit_eager(size);
 }
 
-/* No send leaves by this credit until it is brought back.  How many envelopes. */
+/* Withholds the envelope credit from sends until credit_bring_back().  Returns it. */
 static inline uint64_t credit_put_away(struct peer *peer)
 {
     uint64_t envelopes = peer_credit(peer)->envelopes;
@@ -144,35 +148,35 @@ static inline void credit_bring_back(struct peer *peer, uint64_t envelopes)
     peer_credit(peer)->envelopes += envelopes;
 }
 
-/* credit_half() of the window that we began with there. */
+/* credit_half() of our first window at the peer. */
 uint64_t credit_first_half(const struct mbx_ep *ep, const struct peer *peer);
 
-/* The peer is gone: sends to it are not to wait. */
+/* The peer is gone: sends to it must not wait. */
 static inline void credit_without_end(struct peer *peer)
 {
     peer_credit(peer)->envelopes = CREDIT_UNLIMITED;
 }
 
-/* As credit_take() of req, whatever its protocol; without payload credit it becomes a
- * rendezvous. */
+/* As credit_take() for req, with any protocol; without payload credit an eager message becomes
+ * a rendezvous. */
 bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req);
 
 /* ---- as a receiver ---- */
 
-/* From the settings: what every peer begins with. */
+/* Computes the first windows from the settings. */
 void credit_open(struct mbx_ep *ep);
 
-/* What the user is told of it. */
+/* The values that users see. */
 void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits);
 
 /* The window that every peer begins with, packed for our address: envelopes in the low 16 bits,
  * payload in units of 64 bytes in the high ones. */
 uint32_t credit_welcome(const struct mbx_ep *ep);
 
-/* Tells the peer what is freed, now or when there is space. */
+/* Returns the freed credit to the peer, now or when there is space. */
 void credit_report_soon(struct mbx_ep *ep, struct peer *peer);
 
-/* A message of this peer is matched. */
+/* Frees the credit of a matched message of this peer. */
 static inline void credit_freed(struct mbx_ep *ep, struct peer *peer, uint64_t payload)
 {
     struct credit *credit = peer_credit(peer);
@@ -183,7 +187,7 @@ static inline void credit_freed(struct mbx_ep *ep, struct peer *peer, uint64_t p
         credit_report_soon(ep, peer);
 }
 
-/* As credit_freed() of an eager message of this size; most have no payload that is counted. */
+/* As credit_freed() for an eager message of this size; most have no counted payload. */
 static inline void credit_freed_eager(struct mbx_ep *ep, struct peer *peer, uint64_t size)
 {
     struct credit *credit = peer_credit(peer);
@@ -194,7 +198,7 @@ static inline void credit_freed_eager(struct mbx_ep *ep, struct peer *peer, uint
         credit_report_soon(ep, peer);
 }
 
-/* Payload of a message that is matched already. */
+/* Frees the payload credit of a message whose envelope is already freed. */
 static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, uint64_t payload)
 {
     peer_credit(peer)->freed_payload += payload;
@@ -202,17 +206,18 @@ static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, ui
         credit_report_soon(ep, peer);
 }
 
-/* It wants more than it has: envelopes, or else payload; is_long: for a message that is eager only in bounce buffers. */
+/* The peer needs more than its window: envelopes, or otherwise payload; is_long: for a message
+ * that is eager only in bounce buffers. */
 void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_long);
 
-/* A message comes.  False: its sender had no credit for it. */
+/* Had the sender of a message that has arrived credit for it? */
 static inline bool credit_admits(const struct peer *peer)
 {
     return likely(peer_credit(peer)->kept_envelopes + peer_credit(peer)->freed_envelopes <
                   peer_credit(peer)->window);
 }
 
-/* It is to be kept.  False: its sender had no credit for the payload. */
+/* Had the sender of a message that has to be kept credit for its payload? */
 static inline bool credit_has_space(const struct peer *peer, uint64_t payload)
 {
     const struct credit *credit = peer_credit(peer);
@@ -226,7 +231,7 @@ static inline void credit_keep(struct peer *peer, uint64_t payload)
     peer_credit(peer)->kept_payload += payload;
 }
 
-/* A kept message is matched. */
+/* Frees the envelope credit of a kept message that is matched. */
 static inline void credit_met(struct mbx_ep *ep, const struct message *message)
 {
     struct peer *peer = peer_get(ep, message->match.envelope.source);
@@ -235,7 +240,7 @@ static inline void credit_met(struct mbx_ep *ep, const struct message *message)
     credit_freed_eager(ep, peer, 0);
 }
 
-/* The memory of its payload will be free. */
+/* Frees the payload credit of a kept message whose memory is about to be freed. */
 static inline void credit_emptied(struct mbx_ep *ep, const struct message *message)
 {
     struct peer *peer = peer_get(ep, message->match.envelope.source);
@@ -247,10 +252,11 @@ static inline void credit_emptied(struct mbx_ep *ep, const struct message *messa
     credit_freed_payload(ep, peer, payload);
 }
 
-/* Maps the bounce buffers of peer, if it has any, and allows it as many as there is space for. */
+/* Maps the bounce buffers of peer, if it has any, and allows it as many as there is memory
+ * for. */
 void credit_allow_buffers(struct mbx_ep *ep, const struct peer *peer);
 
-/* More is kept than ever was: buffers have what is left. */
+/* More is kept than ever before: limits the buffers to the remaining memory. */
 static inline void credit_kept(const struct mbx_ep *ep)
 {
     uint64_t all = ep->settings.unexpected_memory;

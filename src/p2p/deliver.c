@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deliver.c - a packet comes in.
+ * deliver.c - handles an incoming packet.
  *
  *   deliver_packet ── whole eager message ──> matched ──> recv_matched
  *       │                                        └──────> kept (message.c)
- *       └── anything else, checked ── begins a message ──> the same
+ *       └── anything else, checked ── begins a message ──> as above
  *                                  └─ another ──> its handler (mbx_ep.modules.packets)
  */
 #include "base/usdt.h"
@@ -17,8 +17,9 @@
 
 static const char beyond_window[] = "it is beyond the window of its sender";
 
-/* The posted receive that such a message meets, if all of it is in a packet of `whole` bytes; 0: it is not.  NULL: it has to
- * wait, in *context, or among those of unknown context ids if that is NULL. */
+/* The posted receive that such a message matches.  whole: the size of the packet, if it has the
+ * whole message; otherwise 0.  NULL: the message has to wait, in *context, or in the context
+ * for unknown ids if that is NULL. */
 static inline struct request *deliver_match(struct mbx_ep *ep,
                                             const struct mbx_match_envelope *envelope,
                                             size_t whole, struct context **context)
@@ -53,7 +54,7 @@ int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *mes
     return 0;
 }
 
-/* The message waits in the unexpected queue.  As transport_events.deliver. */
+/* Queues the message as unexpected.  As transport_events.deliver. */
 static OUT_OF_LINE int deliver_keep(struct mbx_ep *ep, struct context *context,
                                     const struct arrival *arrival)
 {
@@ -81,7 +82,7 @@ static OUT_OF_LINE int deliver_keep(struct mbx_ep *ep, struct context *context,
     return 0;
 }
 
-/* A message has come. */
+/* Handles a message that has arrived. */
 static int deliver_message(struct mbx_ep *ep, struct peer *peer, const struct arrival *arrival)
 {
     struct context *context;
@@ -107,7 +108,7 @@ static int deliver_message(struct mbx_ep *ep, struct peer *peer, const struct ar
     return 0;
 }
 
-/* A packet that is or begins a message.  1; -EPROTO. */
+/* Makes *arrival of a packet that is or begins a message.  1; -EPROTO. */
 static int deliver_begins(struct mbx_ep *ep, struct peer *peer,
                           const struct wire_packet *packet, struct arrival *arrival)
 {
@@ -137,8 +138,8 @@ static int deliver_begins(struct mbx_ep *ep, struct peer *peer,
     return 1;
 }
 
-/* Any packet that wire_check() has let in.  0 done; 1 it is or begins a message, *arrival;
- * -EAGAIN no memory now; -EPROTO it does not fit the state of its message. */
+/* Handles any packet that wire_check() has accepted.  0 done; 1 it is or begins a message,
+ * *arrival; -EAGAIN no memory now; -EPROTO it is not valid in the state of its message. */
 static int deliver_checked(struct mbx_ep *ep, struct peer *peer,
                            const struct wire_packet *packet, struct arrival *arrival)
 {
@@ -150,7 +151,8 @@ static int deliver_checked(struct mbx_ep *ep, struct peer *peer,
                                              : -EPROTO;
 }
 
-/* The bytes of packet, if they lie in a bounce buffer of its sender.  0; -EPROTO there is none with this number. */
+/* Sets the payload of packet, if it is in a bounce buffer of its sender.  0; -EPROTO there is
+ * no buffer with this number. */
 static int deliver_find_buffer(const struct peer *peer, struct wire_packet *packet)
 {
     if (likely(!(packet->header.flags & WIRE_IN_BUFFER)))
@@ -159,7 +161,8 @@ static int deliver_find_buffer(const struct peer *peer, struct wire_packet *pack
     return packet->payload != NULL ? 0 : -EPROTO;
 }
 
-/* packet has been taken or refused, or (-EAGAIN) it comes again: its bounce buffer goes back to the sender. */
+/* Gives the packet's bounce buffer back to the sender, unless the packet will be delivered
+ * again (-EAGAIN). */
 static void deliver_return_buffer(const struct peer *peer, const struct wire_packet *packet,
                                   int result)
 {
@@ -187,7 +190,7 @@ int deliver_open(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t s
     return result;
 }
 
-/* Any packet, or what claims to be one.  As transport_events.deliver. */
+/* Handles any packet, valid or not.  As transport_events.deliver. */
 static OUT_OF_LINE int deliver_check(struct mbx_ep *ep, uint32_t number, const void *bytes,
                                      size_t size)
 {
@@ -202,7 +205,7 @@ static OUT_OF_LINE int deliver_check(struct mbx_ep *ep, uint32_t number, const v
     return result;
 }
 
-/* A whole eager message, as it lies in its packet. */
+/* The arrival of a whole eager message in one packet. */
 static inline struct arrival deliver_eager(const struct wire_header *header, uint32_t number,
                                            const void *bytes, size_t size)
 {
@@ -217,9 +220,9 @@ static inline struct arrival deliver_eager(const struct wire_header *header, uin
 
 /* One packet has arrived.  As transport_events.deliver.
  *
- * For the short path, an arrival is made only where it is known what becomes of it: then
- * the compiler, which puts the matching and what follows in here, needs neither to make it nor
- * to ask what kind it is. */
+ * On the short path, struct arrival is filled only where its use is known: then the compiler,
+ * which inlines the matching and the following steps here, need not store it, nor test its
+ * kind. */
 FLATTEN int deliver_packet(void *arg, uint32_t number, const void *bytes, size_t size)
 {
     struct mbx_ep *ep = arg;
@@ -244,7 +247,7 @@ FLATTEN int deliver_packet(void *arg, uint32_t number, const void *bytes, size_t
         struct arrival arrival;
 
         credit_freed_eager(ep, peer, size - sizeof header);
-        /* no call from here to its use */
+        /* no call between here and its use */
         arrival = deliver_eager(&header, number, bytes, size);
         if (!recv_callback(ep, req, &arrival))
             recv_matched(ep, req, &arrival);

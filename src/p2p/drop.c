@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * drop.c - messages that no receive can want any more.
+ * drop.c - drops messages that no receive can match any more.
  *
- * A program that uses a context id again tells the uses apart by bits of the tag, and says which bits are current:
+ * A program that reuses a context id distinguishes the uses by bits of the tag, and sets which
+ * bits are current:
  *
  *   mbx_context_open ──> OPENED ── mbx_context_close ──> CLOSED ── mbx_context_open ──> ...
- *      goes: what has other bits      what has these bits
+ *      dropped: other bits            these bits
  *
- * What waits and is over goes in the call; what comes later goes when it has met no receive and would wait.  A message
- * that is not over waits: it may be of whoever opens the context id next.
+ * Unexpected messages that are over are dropped in the call; a later one is dropped when it
+ * arrives and matches no receive.  A message that is not over waits: it may belong to the next
+ * use of the context id.
  *
- * For its sender such a message has been received, as by mbx_discard().  It is no probe, for nobody asked.
+ * For its sender a dropped message has been received, as after mbx_discard().  It does not
+ * count as a probe, since the program did not call one.
  *
- * A message that waits also goes when its sender takes it back (withdraw.c): its FIN says so.
+ * A waiting message is also dropped when its sender cancels it (withdraw.c): its FIN says so.
  */
 #include "core/core.h"
 #include "p2p/p2p.h"
 
-/* flags: of the request that receives it.  False: there is no memory for that request. */
+/* flags: for the request that receives it.  False: no memory for that request. */
 static bool drop_one(struct mbx_ep *ep, struct context *context, struct message *message,
                      uint32_t flags)
 {
@@ -38,7 +41,7 @@ static bool drop_one(struct mbx_ep *ep, struct context *context, struct message 
 OUT_OF_LINE void drop_over(struct mbx_ep *ep, struct context *context, struct message *message)
 {
     (void)drop_one(ep, context, message,
-                   0); /* if not, the next open or close of its context does */
+                   0); /* after a failure, the next open or close of its context drops it */
 }
 
 static void drop_all_over(struct mbx_ep *ep, struct context *context)
@@ -122,7 +125,7 @@ int mbx_drop(struct mbx_ep *ep, uint32_t context_id, uint64_t tag, uint64_t igno
 struct wanted_back {
     uint32_t source;
     uint64_t sender;
-    struct message *message; /* that waits; or NULL */
+    struct message *message; /* the waiting message; or NULL */
 };
 
 static void compare_wanted(void *arg, void *object)
@@ -148,10 +151,10 @@ static int on_withdraw(struct mbx_ep *ep, struct peer *peer, const struct wire_p
         return 0;
     if (peer_assembly(peer)->size != 0 && !peer_assembly(peer)->has_request &&
         peer_assembly(peer)->message == wanted.message)
-        return -EPROTO; /* it is not here whole */
+        return -EPROTO; /* it has not arrived completely */
     context = context_find(ep, wanted.message->match.envelope.context_id);
     if (context == NULL)
-        context = context_unknown(ep); /* where it waits */
+        context = context_unknown(ep); /* the message waits there */
     return drop_one(ep, context, wanted.message, REQUEST_WITHDRAWN) ? 0 : -EAGAIN;
 }
 

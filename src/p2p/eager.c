@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eager.c - the complete message travels when the send is processed.
+ * eager.c - the eager protocol: all data is sent at once.
  *
  *   sender                                    receiver
  *   one packet:   EAGER or SYNC  ─────────>   match, copy, complete
  *   longer:       FIRST          ─────────>   match, copy
  *                 MORE ...       ─────────>   copy ..., complete
- *   synchronous:                 <─────────   FIN, when matched and whole
+ *   synchronous:                 <─────────   FIN, when matched and complete
  *   in buffers:   FIRST, MORE ... ────────>   match, copy; copy out of the sender's bounce buffers
  *
- * The fragments of a message follow each other on the FIFO path of the pair, and the
- * next message's first packet comes behind the last of them.  So the receiver keeps
- * one struct assembly per peer, not a table.
+ * The fragments of a message follow each other on the FIFO path of the pair, and the first
+ * packet of the next message comes after the last of them.  So the receiver needs one struct
+ * assembly per peer, not a table.
  *
- * To a peer that allows bounce buffers (transport/bounce.h) they carry what follows the first packet of more than
- * PATH_PACKETS_MAX bytes (to a far peer: of all that does not go into one packet): the sender copies it into buffers in
- * its call, and waits for nobody.  The buffers are used in rotation, 16 or as many as the receiver has space for, so
- * their lines have left the receiver's first caches since it has read them, which those of a short ring have not
- * (docs/decisions/0037).  Buffers also carry a message that has waited for space in the ring, after a first packet
- * that takes little of it (docs/decisions/0038), and a long one, if there are buffers for all of it
- * (docs/decisions/0040).  Where no buffer is free, or no space for the
- * packet that names it, the rest goes through the ring.
+ * For a peer that allows bounce buffers (transport/bounce.h), they carry the data after the
+ * first packet of a message of more than PATH_PACKETS_MAX bytes (for a far peer: of each
+ * message of several packets): the sender copies it into buffers in its call, without waiting.
+ * The buffers are used in rotation, 16 or as many as the receiver has memory for, so their
+ * lines have left the receiver's first caches since it last read them; the lines of a short
+ * ring have not (docs/decisions/0037).  Buffers also carry a message that has waited for space
+ * in the ring, after a first packet that takes little of it (docs/decisions/0038), and a long
+ * one, if there are buffers for all of it (docs/decisions/0040).  If no buffer is free, or
+ * there is no space for the packet that names it, the rest goes through the ring.
  *
  * Invariants
  *   I1  assembly.offset < assembly.size, or nothing is being assembled
@@ -35,9 +36,10 @@
 #include "core/core.h"
 #include "transport/bounce.h"
 
-/* What the first packet has of a message that has waited for space in the ring: it should leave space for others, and
- * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one.  So has that of a
- * message to a far peer, to which a line of a bounce buffer travels as fast as one of the ring. */
+/* The payload in the first packet of a message that has waited for space in the ring: it should
+ * leave space for others, and while the receiver has other messages to copy, overlapping its
+ * copy with the next one gains nothing.  Also for a message to a far peer, where a line of a
+ * bounce buffer moves as fast as one of the ring. */
 #define BUFFERS_FIRST ((size_t)CACHE_LINE)
 
 static inline enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size,
@@ -64,8 +66,8 @@ static inline void eager_sent(struct mbx_ep *ep, size_t size)
     eager_count(ep->stats.sent, ep->stats.sent_bytes, path_packet(ep, size), size);
 }
 
-/* Sends a whole message as one packet; sender is not 0 if a FIN is wanted.
- * As transport_ops.send. */
+/* Sends a whole message as one packet; sender is 0 if no FIN is needed.  As
+ * transport_ops.send. */
 int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
                  uint64_t data, uint64_t sender, const void *buf, size_t size)
 {
@@ -140,9 +142,9 @@ int eager_in_buffer(struct mbx_ep *ep, struct peer *peer, const struct mbx_statu
     return err;
 }
 
-/* How much of what is left goes into the next packet, which has so much space.  The last two are
- * alike: while the receiver copies the one, the other one is on its way.  Behind a full
- * packet a short one takes as long as a half does. */
+/* The bytes of the next packet, which has this capacity.  The last two packets have equal
+ * sizes: while the receiver copies the one, the other is on its way.  After a full packet, a
+ * short one takes as long as a half packet does. */
 static size_t eager_fragment_size(size_t capacity, size_t left)
 {
     if (left <= capacity || left / 2 >= capacity)
@@ -150,7 +152,7 @@ static size_t eager_fragment_size(size_t capacity, size_t left)
     return min_size(capacity, (left / 2 + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
 }
 
-/* Sends a fragment to peer, and looks how long its copy takes.  As transport_ops.send. */
+/* Sends a fragment to peer, and measures its copy.  As transport_ops.send. */
 static OUT_OF_LINE int eager_timed(struct peer *peer, const struct outgoing *packet)
 {
     uint64_t start = clock_now();
@@ -180,8 +182,8 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
     };
     int err;
 
-    /* The endpoint's limit, by which this message was too long for one packet: that of the
-     * link's transport may be another one. */
+    /* The endpoint's limit, which this message exceeded, and not the limit of the link's
+     * transport, which may differ. */
     packet.payload_size = eager_fragment_size(ep->net.transport->limits.packet_max -
                                                   sizeof(struct wire_header) - packet.body_size,
                                               req->size - req->done);
@@ -200,7 +202,7 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* As many as there is space for.  0 all of them. */
+/* Sends as many fragments as there is space for.  0 all of them. */
 static int eager_fragments(struct mbx_ep *ep, struct request *req)
 {
     int err;
@@ -210,7 +212,8 @@ static int eager_fragments(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* Sends the next fragment of req in a bounce buffer.  -ENOBUFS there is no buffer; or as transport_ops.send. */
+/* Sends the next fragment of req in a bounce buffer.  -ENOBUFS there is no buffer; otherwise as
+ * transport_ops.send. */
 static int eager_fragment_in_buffer(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
@@ -241,8 +244,8 @@ static int eager_fragment_in_buffer(struct mbx_ep *ep, struct request *req)
     return 0;
 }
 
-/* eager_fragments() of a message of which nothing has left.  Without space nothing is copied into a buffer a second
- * time: from then on the message goes through the ring. */
+/* As eager_fragments(), for a message of which nothing has left.  If there is no space, no data
+ * is copied into a buffer a second time: the message then goes through the ring. */
 static int eager_begin(struct mbx_ep *ep, struct request *req)
 {
     int err;
@@ -255,7 +258,7 @@ static int eager_begin(struct mbx_ep *ep, struct request *req)
     return err == -ENOBUFS ? eager_fragments(ep, req) : err;
 }
 
-/* Pushes req as far as it goes.  0 its last packet has left. */
+/* Sends as much of req as possible.  0 its last packet has left. */
 static int eager_step(struct mbx_ep *ep, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
@@ -280,7 +283,7 @@ static int eager_step(struct mbx_ep *ep, struct request *req)
     return 0;
 }
 
-/* The message of req has been copied whole, so all its fragments have left the sender. */
+/* The whole message of req has been copied, so all its fragments have left the sender. */
 static void eager_done(struct mbx_ep *ep, struct request *req)
 {
     if (unlikely(req->remote.request != 0))
@@ -289,8 +292,8 @@ static void eager_done(struct mbx_ep *ep, struct request *req)
     request_complete(ep, req, req->completion.error);
 }
 
-/* eager_done() of a message that is here as a whole, of what is known of it: nothing that was
- * written before its copy is read behind it. */
+/* eager_done() for a message that is here completely.  It uses its arguments, so that no value
+ * that was written before the copy is read after it. */
 static inline void eager_done_at_once(struct mbx_ep *ep, struct request *req, uint64_t sender,
                                       uint64_t total, int error)
 {
@@ -310,7 +313,7 @@ void eager_invite(struct mbx_ep *ep, struct peer *peer, size_t size, bool is_eag
     credit_allow_buffers(ep, peer);
 }
 
-/* The rest of the message that req has met will come in fragments. */
+/* The rest of the message that req has matched will come in fragments. */
 static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
 {
@@ -323,7 +326,8 @@ static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
     };
 }
 
-/* req, whose total is this, has what is here of the eager message that it has met. */
+/* The available part of the matched eager message is in the buffer of req; total: its
+ * req->total. */
 static inline void eager_received(struct mbx_ep *ep, struct request *req,
                                   const struct arrival *arrival, uint64_t total, int error)
 {
@@ -338,7 +342,7 @@ static inline void eager_received(struct mbx_ep *ep, struct request *req,
     }
 }
 
-/* req has met an eager message, of which arrival->have bytes are here. */
+/* req has matched an eager message, of which arrival->have bytes are here. */
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
     uint64_t total = req->total;
@@ -351,7 +355,8 @@ void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival 
 OUT_OF_LINE void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                                       const struct arrival *arrival)
 {
-    if (arrival->is_fragmented || arrival->size > PIECES_PACKET_MAX) /* the next need not be */
+    if (arrival->is_fragmented || arrival->size > PIECES_PACKET_MAX) /* so that the next message
+                                                                        can come in a buffer */
         credit_allow_buffers(ep, peer_get(ep, req->peer));
     pieces_unpack(req->pieces, arrival->payload, min_size(arrival->have, req->total));
     eager_received(ep, req, arrival, req->total, req->completion.error);
@@ -369,7 +374,7 @@ void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct mes
     };
 }
 
-/* Copies what fits of a fragment into the receive that waits for it. */
+/* Copies the part of a fragment that fits into its receive. */
 static void eager_more_request(struct request *req, uint64_t offset, const void *payload,
                                size_t size)
 {
@@ -388,7 +393,7 @@ void eager_await_end(struct mbx_ep *ep, struct request *req)
     };
 }
 
-/* A fragment of a message of which a device that is gone had the beginning. */
+/* A fragment of a message whose beginning was lost with a device that is gone. */
 static OUT_OF_LINE int eager_more_lost(struct mbx_ep *ep, struct assembly *assembly,
                                        uint64_t offset, uint64_t size)
 {
@@ -409,7 +414,7 @@ static struct request *assembly_request(const struct assembly *assembly)
     return assembly->has_request ? assembly->request : NULL;
 }
 
-/* A further fragment. */
+/* A further fragment has arrived. */
 static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const uint64_t offset = packet->body.more.offset, size = packet->payload_size;
@@ -458,7 +463,7 @@ static void eager_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request
     request_lost(ep, req, error);
 }
 
-/* One that is not synchronous is complete as soon as it has left. */
+/* A send that is not synchronous is complete as soon as it has left. */
 static int eager_cancel(struct mbx_ep *ep, struct request *req)
 {
     return req->flags & REQUEST_SYNC ? withdraw_ask(ep, req) : -EALREADY;
@@ -485,7 +490,7 @@ static const struct proto eager_proto = {
     .peer_gone = eager_peer_gone,
 };
 
-/* A message of it is not complete. */
+/* Is a message of this peer incomplete? */
 static bool eager_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     (void)ep;

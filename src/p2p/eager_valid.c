@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eager_valid.c - messages of which more fragments are to come: eager.c I1, I2.
+ * eager_valid.c - checks incomplete messages: eager.c I1, I2.
  */
 #include "p2p/p2p.h"
 #include "core/core.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.c - messages that came before their receive.
+ * message.c - unexpected messages.
  *
- *   short and eager      | match | data, size | sender, payload |    in the pool, alone
- *   RTS alone            | match | data, RTS  | rts             |    as well
+ *   short and eager      | match | data, size | sender, payload |    only in the pool
+ *   RTS without payload  | match | data, RTS  | rts             |    only in the pool
  *   anything else        | match | data, LONG | more --> | arrival | rts | payload ... |
  *
- * What costs no payload credit has no memory but its place in the pool: an envelope.  The
- * others (longer ones, fragmented ones with space for all fragments, RTS with payload) have
- * memory of their own, and no more than credit.h says.
+ * A message that costs no payload credit uses only its slot in the pool, which its envelope
+ * credit pays for.  Other messages (longer ones, fragmented ones with space for all fragments,
+ * RTS with payload) have memory of their own, within the limits of credit.h.
  */
 #include "base/copy.h"
 #include "p2p/p2p.h"
@@ -26,7 +26,7 @@ static bool arrival_is_short(const struct arrival *arrival)
     return arrival->size <= MESSAGE_INLINE && arrival->rts == NULL && !arrival->is_fragmented;
 }
 
-/* Bytes of memory of its own: with space for all of an eager message. */
+/* The bytes of its own memory, with space for all of an eager message. */
 static size_t more_bytes(const struct arrival *arrival)
 {
     return sizeof(struct message_more) + (arrival->rts != NULL ? arrival->have : arrival->size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * path.c - how a message travels; path.h has the table.
+ * path.c - chooses how a message travels; path.h has the table.
  */
 #include "p2p/path.h"
 
@@ -10,7 +10,7 @@
 #include "p2p/credit.h"
 #include "transport/bounce.h"
 
-#define BUFFERS_PAUSE 32 /* receives announced, where what was expected in buffers was not */
+#define BUFFERS_PAUSE 32 /* the longest pause of peer_path.buffers, in announced receives */
 
 #define MESSAGE_MAX   (UINT64_C(1) << 46)
 
@@ -89,7 +89,8 @@ static bool is_sample(const struct peer *peer)
     return (peer_path(peer)->turns + 1) % PATH_FAR_TURNS == 0;
 }
 
-/* Can a message of so many bytes leave whole in buffers now?  SIZE_MAX: are all of them free? */
+/* Can a message of this size leave completely in buffers now?  size SIZE_MAX: are all buffers
+ * free? */
 static bool buffers_are_free(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     return !ep_is_oversubscribed(ep) && list_is_empty(&peer->outq.list) &&
@@ -141,7 +142,7 @@ bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer)
 
 bool path_comes_in_buffers(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
-    /* the peer decides as we do */
+    /* the peer decides by the same rules */
     const struct longest longest = longest_of(ep, reach_of(ep, peer, peer_path(peer)->is_far));
 
     if (!path_uses_buffers(ep, peer, size) || !transport_bounce_allows(peer->link))
@@ -157,11 +158,11 @@ bool path_is_shared_copy(const struct mbx_ep *ep, const struct peer *peer)
 
     if (!limits->is_copy || !limits->is_instant || !peer_path(peer)->can_read)
         return false;
-    /* else the processor of the sender may be ours */
+    /* otherwise the sender may need our core */
     return ep->settings.tuning.split_copy == TUNING_ALWAYS || !ep_is_oversubscribed(ep);
 }
 
-/* Can a peer write into receives of this endpoint, and is it told which? */
+/* Can a peer write into receives of this endpoint, and are receives announced? */
 static bool may_advertise(const struct mbx_ep *ep)
 {
     return ep->settings.rndv != RNDV_DATA && ep->lockwords != NULL && ep_matches_here(ep);
@@ -175,7 +176,7 @@ size_t path_advertised_from(const struct mbx_ep *ep)
         !ep->net.transport->limits.can_read)
         return SIZE_MAX;
     if (ep_credit(ep)->window == 0 || ep_credit(ep)->window >= CREDIT_UNLIMITED)
-        return SIZE_MAX; /* credit would say nothing of what is under way */
+        return SIZE_MAX; /* then credit does not show how many messages are on their way */
     return s->tuning.advert_size;
 }
 
@@ -188,7 +189,7 @@ size_t path_shared_copy_from(const struct mbx_ep *ep)
 
 /* ---- the table ---- */
 
-/* The rows of a peer to which nothing was sent yet. */
+/* A row for a peer to which nothing was sent yet. */
 static int first_row(const struct mbx_ep *ep, unsigned index, struct mbx_protocol_row *row)
 {
     const size_t eager_max = ep->limits.eager_max;
@@ -212,7 +213,8 @@ static int first_row(const struct mbx_ep *ep, unsigned index, struct mbx_protoco
     return -ENOENT;
 }
 
-/* The smallest size, from this one on, where path_of() may change.  Between two of them it changes once at most. */
+/* The next size, from this one on, at which path_of() may change.  Between two such sizes it
+ * changes at most once. */
 static size_t next_end(const struct mbx_ep *ep, const struct peer *peer, size_t from)
 {
     const struct longest now =
@@ -227,7 +229,7 @@ static size_t next_end(const struct mbx_ep *ep, const struct peer *peer, size_t 
     return end;
 }
 
-/* The longest message that travels as one of so many bytes does, and all between them. */
+/* The longest message for which it and all shorter ones, down to this size, travel alike. */
 static size_t last_alike(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     const enum mbx_protocol protocol = path_of(ep, peer, size);
@@ -341,12 +343,13 @@ void path_open(struct mbx_ep *ep)
 void path_started(const struct mbx_ep *ep, struct peer *peer, size_t size)
 {
     if (size > ep->limits.eager_max && size > ep->limits.buffers_max)
-        return; /* it goes by rendezvous in any case */
+        return; /* a rendezvous in any case */
     if (peer_path(peer)->is_far)
         peer_path(peer)->turns++;
 }
 
-/* An adapter that matches has space for data_max in an eager message, and none for a request to report the match. */
+/* An adapter that matches has space for data_max in an eager message, and no space for the
+ * request that a FIN needs. */
 static bool must_be_rndv(const struct mbx_ep *ep, const struct peer *peer,
                          const struct mbx_status *status, unsigned flags)
 {

@@ -59,7 +59,7 @@
 
 /* Glossary: near, far - a peer whose core shares a cache with ours, or does not; measured by
  * the time of copies */
-/* The distance to a peer, and what it can do. */
+/* The distance to a peer, and its capabilities. */
 struct peer_path {
     bool can_read : 1, can_write : 1; /* no read from it, or write to it, has failed for good */
     bool is_far : 1;                  /* copies to it are slow */
@@ -105,10 +105,10 @@ static inline enum mbx_protocol path_eager(const struct mbx_ep *ep, size_t size)
     return size <= ep->limits.short_max ? path_packet(ep, size) : MBX_BOUNCE;
 }
 
-/* path_of() for what does not fit into a packet, or is not eager. */
+/* path_of() for a message that does not fit into a packet, or is not eager. */
 enum mbx_protocol path_of_long(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 
-/* How would a message of so many bytes travel, if it were sent now? */
+/* The protocol of a message of this size, if it were sent now. */
 static inline enum mbx_protocol path_of(const struct mbx_ep *ep, const struct peer *peer,
                                         size_t size)
 {
@@ -117,15 +117,16 @@ static inline enum mbx_protocol path_of(const struct mbx_ep *ep, const struct pe
                : path_of_long(ep, peer, size);
 }
 
-/* How does req travel, which has perhaps waited since path_choose()? */
+/* The protocol of req, which may have waited since path_choose(). */
 enum mbx_protocol path_of_waiting(const struct mbx_ep *ep, const struct peer *peer,
                                   const struct request *req);
 
 /* The longest message that goes to peer in packets, except a measured one. */
 size_t path_packets_max(const struct mbx_ep *ep, const struct peer *peer);
 
-/* Are messages of several packets, and of this size, copied into buffers as far as these are free?  Not where ranks
- * share cores: there the sender has filled the ring, or all buffers, before the receiver has its core. */
+/* Are messages of several packets, and of this size, copied into buffers while there are free
+ * ones?  Not if ranks share cores: then the sender has filled the ring, or all buffers, before
+ * the receiver gets its core. */
 static inline bool path_uses_buffers(const struct mbx_ep *ep, const struct peer *peer,
                                      uint64_t size)
 {
@@ -142,15 +143,16 @@ bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer);
 /* Would a message of size bytes that peer sends now come in buffers, as far as we know of peer? */
 bool path_comes_in_buffers(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 
-/* May both sides copy a part each of a long message of peer? */
+/* May both sides each copy a part of a long message of peer? */
 bool path_is_shared_copy(const struct mbx_ep *ep, const struct peer *peer);
 
-/* Receives of so many bytes may be announced to their sender; messages that lack so many may be copied by
- * both sides.  SIZE_MAX: none. */
+/* The least size of receives that may be announced to their sender; the least rest of messages
+ * that both sides may copy.  SIZE_MAX: none. */
 size_t path_advertised_from(const struct mbx_ep *ep);
 size_t path_shared_copy_from(const struct mbx_ep *ep);
 
-/* Row index of mbx_protocol_get() for peer, or where nothing is known of it (NULL).  0; -ENOENT. */
+/* Row index of mbx_protocol_get() for peer; NULL: a peer of which nothing is known.  0;
+ * -ENOENT. */
 int path_row(const struct mbx_ep *ep, const struct peer *peer, unsigned index,
              struct mbx_protocol_row *row);
 
@@ -160,7 +162,7 @@ int path_row(const struct mbx_ep *ep, const struct peer *peer, unsigned index,
 void path_peer_made(struct mbx_ep *ep, struct peer *peer,
                     const struct transport_address *address);
 
-/* A read from it has failed for good; a write to it. */
+/* A read from the peer, or a write to it, has failed for good. */
 static inline void path_cannot_read(struct peer *peer)
 {
     peer_path(peer)->can_read = false;
@@ -171,13 +173,13 @@ static inline void path_cannot_write(struct peer *peer)
     peer_path(peer)->can_write = false;
 }
 
-/* limits that say how messages travel, from settings and transport */
+/* Sets the limits of the protocols, from the settings and the transport. */
 void path_open(struct mbx_ep *ep);
 
-/* A message of so many bytes starts, which does not fit into a packet, or is not eager. */
+/* A message of this size starts, which does not fit into a packet, or is not eager. */
 void path_started(const struct mbx_ep *ep, struct peer *peer, size_t size);
 
-/* req travels by this protocol, which may be another than path_choose() has said. */
+/* req travels by this protocol, which may differ from the result of path_choose(). */
 static inline void path_reroute(struct mbx_ep *ep, struct request *req,
                                 enum mbx_protocol protocol)
 {
@@ -185,20 +187,20 @@ static inline void path_reroute(struct mbx_ep *ep, struct request *req,
     req->protocol = (uint8_t)protocol;
 }
 
-/* How a message with these flags of its request travels, which starts now. */
+/* Chooses the protocol of a message that starts now, and whose request has these flags. */
 enum mbx_protocol path_choose(const struct mbx_ep *ep, struct peer *peer,
                               const struct mbx_status *status, unsigned flags);
 
-/* The first packet of one leaves. */
+/* The first packet of a message of several packets leaves. */
 void path_left(struct peer *peer);
 
-/* A copy of so many bytes has taken so long. */
+/* A copy of this many bytes has taken this long. */
 void path_measured(struct peer *peer, size_t bytes, uint64_t ns);
 
 /* A receive is announced whose message was not expected in buffers. */
 void path_advertises(struct peer *peer);
 
-/* A message of several packets, or a rendezvous, has met a receive that was there before it. */
+/* A message of several packets, or a rendezvous, has matched a posted receive. */
 void path_came(const struct mbx_ep *ep, struct peer *peer, uint64_t size, bool is_eager);
 
 #endif

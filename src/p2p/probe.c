@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * probe.c - looking at the unexpected queue, and taking a message out of it for a
- * later receive.
+ * probe.c - probes the unexpected queue, and extracts a message for a later receive.
  *
- * An extracted message stays in the pool of messages; its handle is its number there.
- * It is told from a queued one by its state in the matching engine.
+ * An extracted message stays in the pool of messages; its handle is its id there.  Its state in
+ * the matching engine distinguishes it from a queued one.
  */
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
 #include "core/core.h"
 #include "p2p/tracepoint.h"
 
-/* A probe that is repeated has no request: behind so many in vain somebody looks how long that goes on. */
+/* A repeated probe has no request: after this many that find nothing, the hang detection is
+ * called. */
 #define WATCH_PEEKS 1024
 
-/* The message that such a receive would take, after a look at the transport. */
+/* The message that such a receive would match, after a poll of the transport if there is
+ * none. */
 static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                                   uint64_t ignore)
 {
@@ -38,7 +39,7 @@ static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_enve
     return NULL;
 }
 
-/* The message is out of the queue, for whoever has its handle. */
+/* Takes the message out of the queue, for the owner of its handle. */
 static void probe_extract(struct mbx_ep *ep, struct message *message)
 {
     const struct mbx_match_envelope *envelope = &message->match.envelope;
@@ -49,14 +50,15 @@ static void probe_extract(struct mbx_ep *ep, struct message *message)
     credit_met(ep, message);
 }
 
-/* Names the message for whoever extracts it.  Its number in its age, which means nothing outside of a queue, tells it
- * from a message that is just being kept or dropped, for who looks from outside (inspect/walk.c). */
+/* Makes the handle of an extracted message.  Its age, which has no meaning outside of a queue,
+ * becomes this handle, so that an observer (inspect/walk.c) can distinguish it from a message
+ * that is just being kept or dropped. */
 static mbx_message probe_name(const struct mbx_ep *ep, struct message *message)
 {
     return message->match.seq = pool_id(&ep->messages, message);
 }
 
-/* As probe_any(), of the messages that wait at their senders. */
+/* As probe_any(), for the messages that wait at their senders. */
 static OUT_OF_LINE int probe_deferred(struct mbx_ep *ep,
                                       const struct mbx_match_envelope *envelope,
                                       uint64_t ignore, struct mbx_status *status,
@@ -74,7 +76,7 @@ static OUT_OF_LINE int probe_deferred(struct mbx_ep *ep,
     return found;
 }
 
-/* Takes the message out of the queue, if handle is not NULL. */
+/* Probes; takes the message out of the queue if handle is not NULL. */
 static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                      uint64_t ignore, struct mbx_status *status, mbx_message *handle)
 {
@@ -118,7 +120,7 @@ int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t
     return result;
 }
 
-/* Gives the extracted message of this handle to a receive. */
+/* Gives the extracted message with this handle to a receive. */
 static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t size,
                       struct pieces *pieces, const struct mbx_options *options, unsigned flags,
                       mbx_request *request)
@@ -144,7 +146,7 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
     return 0;
 }
 
-/* Into pieces, or it is not valid. */
+/* A receive into pieces, or one that is not valid. */
 static int probe_take_pieces(struct mbx_ep *ep, mbx_message handle, const void *buf,
                              size_t size, const struct mbx_options *options,
                              mbx_request *request)

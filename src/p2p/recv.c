@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * recv.c - a receive is posted, and where it meets its message.
+ * recv.c - posts receives, and matches them with messages.
  *
- * recv_matched() is the one place where a receive and a message meet, whichever of
- * them came first; but for a receive that has no request (try_recv.c).
+ * recv_matched() handles every match of a receive and a message, whichever of them came first,
+ * except for a receive without a request (try_recv.c).
  */
 #include "base/copy.h"
 #include "base/usdt.h"
@@ -12,7 +12,7 @@
 #include "p2p/credit.h"
 #include "p2p/tracepoint.h"
 
-/* As recv_sized(). */
+/* As recv_describe(); returns as recv_sized(). */
 static inline bool recv_describe_inline(struct mbx_ep *ep, struct request *req,
                                         const struct mbx_match_envelope *envelope,
                                         uint64_t data, uint64_t size)
@@ -32,7 +32,7 @@ void recv_describe(struct mbx_ep *ep, struct request *req,
     recv_describe_inline(ep, req, envelope, data, size);
 }
 
-/* recv_matched() of a receive in pieces, which has space from now on. */
+/* recv_matched() for a receive in pieces, whose space is known only now. */
 static OUT_OF_LINE void recv_matched_pieces(struct mbx_ep *ep, struct request *req,
                                             const struct wire_rts *rts, uint64_t sender,
                                             uint64_t size, const char *payload, size_t have,
@@ -63,7 +63,7 @@ void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *
 {
     if (unlikely(
             recv_describe_inline(ep, req, &arrival->envelope, arrival->data, arrival->size))) {
-        /* each by itself: the arrival of a short message does not lie in memory */
+        /* passed one by one, so that the arrival of a short message need not be in memory */
         recv_matched_pieces(ep, req, arrival->rts, arrival->sender, arrival->size,
                             arrival->payload, arrival->have, arrival->is_fragmented);
     } else if (likely(arrival->rts == NULL)) {
@@ -96,7 +96,7 @@ inline bool recv_callback(struct mbx_ep *ep, struct request *req, const struct a
     return true;
 }
 
-/* As recv_given(). */
+/* recv_given(), inlined. */
 static inline void given(struct mbx_ep *ep, struct request *req, struct message *message)
 {
     struct arrival storage;
@@ -111,7 +111,7 @@ void recv_given(struct mbx_ep *ep, struct request *req, struct message *message)
     given(ep, req, message);
 }
 
-/* A receive that was just posted has found its message. */
+/* A receive that is being posted has found its message. */
 static OUT_OF_LINE void recv_unexpected(struct mbx_ep *ep, struct request *req,
                                         struct message *message)
 {
@@ -164,15 +164,15 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
     return req;
 }
 
-/* req, which is watched, waits in its engine. */
+/* req, of which modules are notified, waits in its engine. */
 static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
 {
     if (ep->failures.count != ep->failures.known && recv_is_from_any(req))
         failure_unnotified(ep, req);
-    module_recv_posted(ep, req); /* it may be complete */
+    module_recv_posted(ep, req); /* it may complete req */
 }
 
-/* Posts a receive into buf; or into pieces, then size is 0.  The arguments are valid. */
+/* Posts a receive into buf; or into pieces, and then size is 0.  The arguments are valid. */
 static ALWAYS_INLINE int recv_post(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
                                    uint64_t tag, uint64_t ignore, void *buf, size_t size,
                                    struct pieces *pieces, const struct mbx_options *options,
@@ -238,11 +238,11 @@ OUT_OF_LINE int recv_check_for(const struct mbx_ep *ep, const char *call, uint32
                : log_argument(call, "context_id", context_id, "the library's own");
 }
 
-/* Into pieces, or it is not valid.
+/* Posts a receive into pieces, or rejects it.
  *
- * Until it is matched such a receive has no space at all.  So every message that brings bytes
- * is longer, which is a branch that the others have in any case: recv_sized().  And nobody who
- * writes into the buffers of receives, a device or a sender, is told of it. */
+ * Until it is matched, such a receive has size 0.  So every message with data is too long for
+ * it, which is a case that other receives have as well: recv_sized().  And it is never
+ * announced to a device or a sender that writes into the buffers of receives. */
 static OUT_OF_LINE int recv_start_pieces(struct mbx_ep *ep, uint32_t source,
                                          uint32_t context_id, uint64_t tag, uint64_t ignore,
                                          void *buf, size_t size,
@@ -264,8 +264,8 @@ static OUT_OF_LINE int recv_start_pieces(struct mbx_ep *ep, uint32_t source,
     return err;
 }
 
-/* What is seldom called gets a copy of the options: where mbx_recv() is inlined, with options that are
- * known, they need not be in memory then. */
+/* Copies the options for functions that are seldom called: where mbx_recv() is inlined with
+ * constant options, these then need not be in memory. */
 static ALWAYS_INLINE const struct mbx_options *
 recv_options_copied(const struct mbx_options *options, struct mbx_options *copy)
 {
@@ -329,7 +329,7 @@ void recv_cancelled(struct mbx_ep *ep, struct request *req)
     request_complete(ep, req, req->flags & REQUEST_PEER_GONE ? -ENOTCONN : -ECANCELED);
 }
 
-/* req has left its engine: it is cancelled now, or when a device has said that it may be. */
+/* req has left its engine: cancels it now, or when a device has confirmed it. */
 static void recv_withdraw(struct mbx_ep *ep, struct request *req)
 {
     if (device_recv_cancel(ep, req))
@@ -338,7 +338,8 @@ static void recv_withdraw(struct mbx_ep *ep, struct request *req)
         proto_move(ep, req, REQUEST_REVOKING);
 }
 
-/* A receive that is still posted: its sender has died, or has won it and died. */
+/* For a receive that is still posted: its sender has died, or the sender has won it and
+ * died. */
 static void recv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)
 {
     bool is_won = lockword_owner(ep, req->open.word) == peer->number;
@@ -355,7 +356,7 @@ static void recv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request 
     recv_withdraw(ep, req);
 }
 
-/* What has become of a receive that is not posted any more. */
+/* The result of a cancel of a receive that is no longer posted. */
 static int recv_fate(const struct request *req)
 {
     if (req->state == REQUEST_REVOKING)
@@ -423,7 +424,7 @@ static void check_kept(void *arg, void *object)
     kept->is_found |= message->match.envelope.source == kept->source;
 }
 
-/* A message of it waits for its receive. */
+/* Is a message of this peer kept? */
 static bool recv_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     struct kept_of kept = {.source = peer->number};

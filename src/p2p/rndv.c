@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rndv.c - long messages: announced, then fetched into the posted buffer.
+ * rndv.c - the rendezvous protocol: long messages are announced, then read into the posted
+ * buffer.
  *
  *   sender                                      receiver
  *   rts        ── RTS, payload ─────────────>   match, copy the RTS payload
@@ -11,13 +12,13 @@
  *
  * or, where the receiver cannot read the sender's memory:
  *
- *   wait-fin   <───────────────────── CTS ───   cts: asks for the bytes that it wants
+ *   wait-fin   <───────────────────── CTS ───   cts: requests the bytes that it needs
  *   send-data  ── DATA ... ─────────────────>   wait-data
  *   complete                                    complete
  *
- * A read that fails becomes a CTS for what is missing; the message does not fail.  A
- * receive that is too short asks for, and reads, only what fits.  The sender's buffer
- * is exposed to the peer from RTS to FIN or CTS.
+ * After a failed read the receiver requests the missing bytes with a CTS; the message does not
+ * fail.  A receive that is too short requests, or reads, only the bytes that fit.  The sender's
+ * buffer is exposed to the peer from RTS to FIN or CTS.
  */
 #include "p2p/p2p.h"
 #include "p2p/path.h"
@@ -26,10 +27,10 @@
 #include "transport/bounce.h"
 #include "transport/memory.h"
 
-/* DATA packets that leave before others get their turn, and arrivals theirs. */
+/* DATA packets that leave before other requests and arrivals get their turn. */
 #define DATA_BURST      16
 
-#define RTS_PAYLOAD_FAR 1024 /* where bytes are asked for and come */
+#define RTS_PAYLOAD_FAR 1024 /* unless the receiver copies a long message itself */
 
 static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_type type,
                         const void *body, const void *payload, size_t payload_size)
@@ -62,7 +63,7 @@ size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum 
     if (most == SETTING_AUTO) {
         bool is_copied = peer_path(peer)->can_read && peer->link->transport->limits.is_copy;
 
-        /* a copy of the rest is as fast with the beginning */
+        /* copying the rest takes as long if it includes the beginning */
         most = is_copied && size > min_size(path_packets_max(ep, peer), ep->limits.eager_others)
                    ? 0
                    : RTS_PAYLOAD_FAR;
@@ -115,7 +116,7 @@ static void rndv_sent(struct mbx_ep *ep, struct request *req, enum mbx_protocol 
     request_complete(ep, req, 0);
 }
 
-/* What lies in a bounce buffer that the peer reads, except what it does not want. */
+/* Sends the contents of a bounce buffer that the peer reads, up to the end of its request. */
 static int rndv_send_buffer(struct mbx_ep *ep, struct request *req)
 {
     struct pieces *pieces = req->pieces;
@@ -139,7 +140,7 @@ static int rndv_send_buffer(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* The next bytes, in one packet.  0 also if they cannot be packed. */
+/* Sends the next bytes, in one packet.  0 also if packing failed. */
 static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 {
     struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
@@ -159,7 +160,7 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* The rest of req cannot be packed: its receiver is told. */
+/* Packing the rest of req failed: notifies its receiver. */
 static int rndv_send_broken(struct mbx_ep *ep, struct request *req)
 {
     const struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
@@ -168,7 +169,7 @@ static int rndv_send_broken(struct mbx_ep *ep, struct request *req)
     return outq_send(peer_get(ep, req->peer)->link, &packet);
 }
 
-/* The receiver cannot read: it wants the bytes in messages. */
+/* The receiver cannot read: it requests the bytes as messages. */
 static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
                       const struct wire_cts *cts)
 {
@@ -176,7 +177,7 @@ static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
         return -EPROTO;
     if (request_is_in_pieces(req) && !request_is_broken(req) &&
         cts->offset != req->pieces->done - (req->pieces->to - req->pieces->from))
-        return -EPROTO; /* they are packed in their order */
+        return -EPROTO; /* bytes are packed in order */
     proto_move(ep, req, RNDV_SEND_DATA);
     tracer_step(ep, TRACE_DATA, req, cts->size);
     req->remote.request = cts->receiver;
@@ -193,7 +194,7 @@ static int on_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
         return -EPROTO;
     if (packet->header.type == WIRE_CTS)
         return rndv_asked(ep, peer, req, &packet->body.cts);
-    rndv_sent(ep, req, MBX_RNDV_READ); /* the receiver has all that it wants */
+    rndv_sent(ep, req, MBX_RNDV_READ); /* the receiver has all the bytes that it needs */
     return 0;
 }
 
@@ -256,7 +257,7 @@ int rndv_read_chunk(struct mbx_ep *ep, struct request *req, uint64_t end, unsign
     unsigned reads = req->state;
     int err;
 
-    proto_move(ep, req, waits); /* the transport may tell before it returns */
+    proto_move(ep, req, waits); /* the transport may report the result before it returns */
     err = transport_read(link, req->buf + req->done, req->remote.address + req->done,
                          req->remote.key, size, req);
     if (err == -EINPROGRESS)
@@ -271,7 +272,7 @@ void rndv_read_alone(struct mbx_ep *ep, struct request *req)
 {
     int err = req->done < req->total ? rndv_read_chunk(ep, req, req->total, RNDV_READ_WAIT) : 0;
 
-    ep_wake_sleeper(ep); /* also if the transport goes on with it */
+    ep_wake_sleeper(ep); /* even if the transport continues the read */
     if (err == 0 && req->done == req->total) {
         rndv_received(ep, req, MBX_RNDV_READ);
     } else if (err == 0 || err == -EAGAIN) {
@@ -321,7 +322,7 @@ void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
     }
 }
 
-/* req has met an RTS: its RTS payload first, then the rest. */
+/* req has matched an RTS: stores the RTS payload, then continues with the rest. */
 OUT_OF_LINE void rndv_receive(struct mbx_ep *ep, struct request *req,
                               const struct arrival *arrival)
 {
@@ -393,7 +394,7 @@ static int rndv_step_data(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* Pushes what req has to send as far as it goes.  0 nothing more to send for now. */
+/* Sends as many packets of req as possible.  0 nothing more to send for now. */
 static int rndv_step(struct mbx_ep *ep, struct request *req)
 {
     int err;

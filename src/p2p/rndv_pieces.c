@@ -3,23 +3,23 @@
  * rndv_pieces.c - a rendezvous that reads its sender's memory, into a receive in pieces.
  *
  *   sender's buffer   ...........|-- read --|................
- *                                     │ into one bounce buffer
+ *                                     │ into one pack buffer
  *   receive           |-- unpacked --|------|  out of the other one
  *
- * Each read takes at most a bounce buffer.  Where the transport reads by itself the next read is
- * started before the last one is unpacked; where a read is a copy of ours it is unpacked while it
- * is in the cache.  Everything else of such a rendezvous is in rndv.c: how it begins, FIN, and the
- * CTS when a read has failed, before which all that was read is unpacked.
+ * Each read fills at most one pack buffer.  If the transport reads asynchronously, the next
+ * read starts before the last one is unpacked; if a read is a copy by us, it is unpacked while
+ * it is in the cache.  The rest of such a rendezvous is in rndv.c: the beginning, the FIN, and
+ * the CTS after a failed read, before which all read data is unpacked.
  *
  * Invariants
- *   I1  all that was read is unpacked, but for pieces.to bytes at pieces.place
- *   I2  nothing is read into pieces.place while there is something
+ *   I1  all read data is unpacked, except pieces.to bytes at pieces.place
+ *   I2  nothing is read into pieces.place while it holds data
  */
 #include "p2p/p2p.h"
 #include "core/core.h"
 #include "transport/memory.h"
 
-/* What was asked for is at place. */
+/* The requested bytes are at place. */
 static void has_read(struct request *req, size_t size)
 {
     req->pieces->to = size;
@@ -31,7 +31,7 @@ static size_t read_size(const struct mbx_ep *ep, const struct request *req, size
     return min_size(capacity, rndv_chunk_size(ep, req, req->total));
 }
 
-/* Unpacks what was read. */
+/* Unpacks the last read. */
 static void unpack_read(struct pieces *pieces)
 {
     size_t size = pieces->to;
@@ -40,7 +40,7 @@ static void unpack_read(struct pieces *pieces)
     pieces_unpack(pieces, pieces->place, size);
 }
 
-/* Reads into the bounce buffer whose turn it is.  As transport_read(). */
+/* Reads into the next pack buffer.  As transport_read(). */
 static int read_into(struct mbx_ep *ep, struct request *req)
 {
     struct pieces *pieces = req->pieces;
@@ -50,7 +50,8 @@ static int read_into(struct mbx_ep *ep, struct request *req)
     pieces->place = pieces_pack_buffer(ep, pieces, &size);
     size = read_size(ep, req, size);
     pieces->asked = size;
-    proto_move(ep, req, PIECES_READ_WAIT); /* the transport may tell before it returns */
+    proto_move(ep, req, PIECES_READ_WAIT); /* the transport may report the result before it
+                                              returns */
     err = transport_read(peer_get(ep, req->peer)->link, pieces->place,
                          req->remote.address + req->done, req->remote.key, size, req);
     if (err == -EINPROGRESS)
@@ -61,8 +62,8 @@ static int read_into(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* Starts the next read, and unpacks the last one.  0 that was done at once, and is unpacked, too;
- * or as transport_read(). */
+/* Starts the next read, and unpacks the last one.  0 the read is complete, and also unpacked;
+ * otherwise as transport_read(). */
 static int read_next(struct mbx_ep *ep, struct request *req)
 {
     struct pieces *pieces = req->pieces;
@@ -98,7 +99,7 @@ void rndv_read_pieces(struct mbx_ep *ep, struct request *req)
         err = req->pieces->read_error != 0 ? req->pieces->read_error : read_next(ep, req);
         is_over = req->done == req->total || req->pieces->error != 0;
     } while (err == 0 && !is_over && req->done - begun < ep->settings.tuning.read_chunk);
-    ep_wake_sleeper(ep); /* also if the transport goes on with it */
+    ep_wake_sleeper(ep); /* even if the transport continues the read */
     if (err == 0 && is_over) {
         rndv_received(ep, req, MBX_RNDV_READ);
     } else if (err == 0 || err == -EAGAIN) {
@@ -112,7 +113,7 @@ void rndv_read_pieces(struct mbx_ep *ep, struct request *req)
 
 static void rndv_pieces_on_read(struct mbx_ep *ep, struct request *req, int error)
 {
-    req->pieces->read_error = error; /* this may be in the midst of read_next() */
+    req->pieces->read_error = error; /* this may be called from within read_next() */
     if (error == 0)
         has_read(req, req->pieces->asked);
     proto_move(ep, req, PIECES_READ);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.c - a message starts here.
+ * send.c - starts a message.
  *
- * path.h says how it travels; injected messages are always eager.  The first packet leaves at once if there is credit (credit.h), nothing waits to leave
- * for this peer and the transport has space.  Without space the request queues on the peer's
- * out, in the order of the calls (outq.c); without credit it is deferred (backlog.c).
- * While receives of the peer are known in advance there is none to be had at first, so that
- * each send is compared with them.
+ * path.h chooses the protocol; injected messages are always eager.  The first packet leaves at
+ * once if there is credit (credit.h), no packet waits for this peer and the transport has
+ * space.  Without space the request is queued on the peer's out, in the order of the calls
+ * (outq.c); without credit it is deferred (backlog.c).  If the peer has advertised receives,
+ * each send is first compared with them.
  */
 #include "base/copy.h"
 #include "base/fill.h"
@@ -30,7 +30,7 @@ static bool send_is_valid(const struct mbx_ep *ep, uint32_t context_id, const vo
     return send_is_addressed(context_id, buf, size) && size <= ep->limits.reported.message;
 }
 
-/* What of it is wrong, if it is not.  0; -EINVAL. */
+/* The error in the arguments, if there is one.  0; -EINVAL. */
 static OUT_OF_LINE int send_check(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
                                   size_t size, const char *call)
 {
@@ -66,7 +66,7 @@ void send_count(struct mbx_ep *ep, const struct request *req)
     ep->stats.sent_bytes[req->protocol] += req->size;
 }
 
-/* What a completion will say of a message. */
+/* Initializes a request, with the status of its completion. */
 static void send_describe(struct mbx_ep *ep, struct request *req, const struct peer *peer,
                           uint32_t context_id, uint64_t tag, size_t size,
                           const struct mbx_options *options)
@@ -83,7 +83,7 @@ static void send_describe(struct mbx_ep *ep, struct request *req, const struct p
     };
 }
 
-/* A message that has not left: how it is to travel.  As send_first(). */
+/* Chooses the protocol of a message that has not left.  As send_first(). */
 static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer,
                        const void *buf, unsigned flags)
 {
@@ -100,7 +100,7 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
                                         : module_send(ep, peer, req);
 }
 
-/* A message that could not leave at once, or may not. */
+/* Sends a message that could not leave at once, or may not. */
 static OUT_OF_LINE void send_later(struct mbx_ep *ep, struct request *req, struct peer *peer,
                                    const void *buf, unsigned flags)
 {
@@ -110,7 +110,7 @@ static OUT_OF_LINE void send_later(struct mbx_ep *ep, struct request *req, struc
         request_complete(ep, req, err);
 }
 
-/* A whole message that nobody else has to know of, if it may leave now.  As
+/* Sends a whole message that no module has to see, if it may leave now.  As
  * transport_ops.send. */
 static inline int send_now(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
                            uint64_t tag, uint64_t data, const void *buf, size_t size)
@@ -125,7 +125,8 @@ static inline int send_now(struct mbx_ep *ep, struct peer *peer, uint32_t contex
     return err;
 }
 
-/* A message of at most limits.at_once_max bytes, if it leaves now.  1; 0 nothing has happened. */
+/* Sends a message of at most limits.at_once_max bytes, if it can leave now.  1; 0 nothing has
+ * happened. */
 static inline int send_try(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
                            uint64_t tag, uint64_t data, const void *buf, size_t size)
 {
@@ -143,7 +144,7 @@ static inline bool send_options_are_valid(const struct mbx_options *options)
     return flags_are_valid(options, MBX_AT_ONCE);
 }
 
-/* What send_now() has said of a message that has a request. */
+/* Handles the result of send_now() for a message with a request. */
 static inline void send_went(struct mbx_ep *ep, struct request *req, struct peer *peer,
                              const void *buf, unsigned flags, int err)
 {
@@ -157,11 +158,11 @@ static inline void send_went(struct mbx_ep *ep, struct request *req, struct peer
 
 #define SEND_UNUSUAL (MBX_COPY | MBX_LAYOUT)
 
-/* What such a send needs. */
+/* The resources of a send that is in pieces, or is copied. */
 struct unusual {
     struct request *req;
-    struct pieces *pieces; /* or NULL: it lies in one buffer */
-    char *copy;            /* of all that is sent; or NULL: it is packed as it leaves */
+    struct pieces *pieces; /* or NULL: contiguous data */
+    char *copy;            /* of all the data; or NULL: it is packed as it leaves */
 };
 
 static int unusual_check(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
@@ -188,7 +189,7 @@ static void unusual_free(struct mbx_ep *ep, const struct unusual *u)
         request_drop(ep, u->req);
 }
 
-/* 0; -ENOMEM. */
+/* Allocates them.  0; -ENOMEM. */
 static int unusual_make(struct mbx_ep *ep, size_t size, const struct mbx_options *options,
                         struct unusual *u)
 {
@@ -203,8 +204,8 @@ static int unusual_make(struct mbx_ep *ep, size_t size, const struct mbx_options
     return -ENOMEM;
 }
 
-/* Packs a short message into its packet, which leaves now.  -EAGAIN: it cannot be done so;
- * -ECANCELED: it cannot be packed; or why it is lost. */
+/* Packs a short message into its packet, which leaves now.  -EAGAIN: not possible now;
+ * -ECANCELED: packing failed; other: it is lost. */
 static int unusual_now(struct mbx_ep *ep, const struct unusual *u, struct peer *peer)
 {
     const struct mbx_status *status = &u->req->completion.status;
@@ -219,7 +220,7 @@ static int unusual_now(struct mbx_ep *ep, const struct unusual *u, struct peer *
     return err == -ENOTSUP ? -EAGAIN : err;
 }
 
-/* A short message, in a bounce buffer.  As unusual_now(), but what was packed stays so. */
+/* Sends a short message in a bounce buffer.  As unusual_now(), but packed data stays packed. */
 static int unusual_in_buffer(struct mbx_ep *ep, const struct unusual *u, struct peer *peer)
 {
     const struct mbx_status *status = &u->req->completion.status;
@@ -233,7 +234,7 @@ static int unusual_in_buffer(struct mbx_ep *ep, const struct unusual *u, struct 
     return err;
 }
 
-/* Makes the copy; if it cannot be packed there is none, and the receiver will be told.  0;
+/* Makes the copy; if packing fails there is none, and the receiver will be notified.  0;
  * -ENOMEM, and nothing was packed. */
 static int unusual_copy(struct mbx_ep *ep, struct unusual *u, const void *buf, size_t size)
 {
@@ -252,7 +253,7 @@ static int unusual_copy(struct mbx_ep *ep, struct unusual *u, const void *buf, s
     return 0;
 }
 
-/* It has left, or cannot.  As send_start(). */
+/* Ends a send that has left, or cannot.  As send_start(). */
 static int unusual_end(struct mbx_ep *ep, const struct unusual *u, int err, bool at_once)
 {
     mem_free(u->copy);
@@ -266,7 +267,7 @@ static int unusual_end(struct mbx_ep *ep, const struct unusual *u, int err, bool
     return 0;
 }
 
-/* How the bytes of such a message leave its buffer. */
+/* The ways in which the data of such a message leaves its buffer. */
 enum unusual_way {
     BY_BUFFER, /* packed into a bounce buffer that the peer reads */
     BY_PACKET, /* packed into the only packet */
@@ -291,14 +292,14 @@ static enum unusual_way unusual_first(const struct mbx_ep *ep, const struct unus
                : BY_PACKET;
 }
 
-/* This way is not open now: the next one. */
+/* The next way to try. */
 static enum unusual_way unusual_next(const struct mbx_ep *ep, const struct unusual *u,
                                      unsigned options, enum unusual_way way)
 {
     size_t size = u->req->completion.status.size;
 
     switch (way) {
-    case BY_BUFFER: /* what is packed already is packed no second time */
+    case BY_BUFFER: /* packed data is not packed again */
         return size <= ep->limits.at_once_max && u->pieces->done == 0 ? BY_PACKET : LATER;
     case BY_PACKET:
         return unusual_is_short(ep, size) || (options & MBX_COPY) ? BY_COPY : LATER;
@@ -309,8 +310,8 @@ static enum unusual_way unusual_next(const struct mbx_ep *ep, const struct unusu
     return LATER;
 }
 
-/* Sends it this way, if it may leave now.  0; -EAGAIN: it has not left; -ENOMEM; -ECANCELED it cannot be packed; or why it
- * is lost. */
+/* Sends it in this way, if it may leave now.  0; -EAGAIN: it has not left; -ENOMEM; -ECANCELED
+ * packing failed; other: it is lost. */
 static int unusual_try(struct mbx_ep *ep, struct unusual *u, struct peer *peer, const void *buf,
                        enum unusual_way way, bool may_leave)
 {
@@ -334,7 +335,7 @@ static int unusual_try(struct mbx_ep *ep, struct unusual *u, struct peer *peer, 
     return -ECANCELED;
 }
 
-/* The request, the layout and the arguments are good.  As send_start(). */
+/* Sends it; the request, the layout and the arguments are valid.  As send_start(). */
 static int unusual_start(struct mbx_ep *ep, struct unusual *u, struct peer *peer,
                          const void *buf, unsigned options, unsigned flags)
 {
@@ -354,7 +355,7 @@ static int unusual_start(struct mbx_ep *ep, struct unusual *u, struct peer *peer
     return 0;
 }
 
-/* As send_start(), for the options that it does not know, or none of which are valid. */
+/* send_start() for options that it does not handle, and for ones that are not valid. */
 static OUT_OF_LINE int send_unusual(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                     uint64_t tag, const void *buf, size_t size,
                                     const struct mbx_options *options, unsigned flags,
@@ -425,7 +426,7 @@ static ALWAYS_INLINE int send_start(struct mbx_ep *ep, uint32_t number, uint32_t
     return 1;
 }
 
-/* The message could not leave in one packet now: a copy will. */
+/* Sends a copy of a message that could not leave in one packet now. */
 static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
                                    uint64_t tag, const void *buf, size_t size, uint64_t data)
 {
@@ -444,7 +445,7 @@ static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_
     if (size != 0)
         memcpy(copy, buf, size);
     send_describe(ep, req, peer, context_id, tag, size, &options);
-    request_count_injected(ep, 1); /* request_complete() takes it off */
+    request_count_injected(ep, 1); /* request_complete() subtracts it */
     err = send_travel(ep, req, peer, copy, REQUEST_INTERNAL | REQUEST_COPIED);
     if (err < 0)
         goto drop_request;
@@ -458,7 +459,8 @@ free_copy:
     return err;
 }
 
-/* What did not leave at once: it leaves later, or err says why it never will. */
+/* Handles a message that did not leave at once: a copy leaves later, or err is the reason why
+ * it never will. */
 static OUT_OF_LINE int inject_rest(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
                                    uint64_t tag, const void *buf, size_t size, uint64_t data,
                                    int err)
@@ -489,7 +491,7 @@ static ALWAYS_INLINE int inject_start(struct mbx_ep *ep, uint32_t number, uint32
     return likely(err == 0) ? 0 : inject_rest(ep, peer, context_id, tag, buf, size, data, err);
 }
 
-/* Not in one packet, or not valid: 0; -EINVAL. */
+/* For a message that is not valid, or not sent in one packet: 0; -EINVAL. */
 static OUT_OF_LINE int try_not(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                const void *buf, size_t size)
 {
@@ -503,7 +505,7 @@ static ALWAYS_INLINE int try_start(struct mbx_ep *ep, uint32_t number, uint32_t 
 {
     int err;
 
-    /* no message that leaves in one packet is too long */
+    /* a message that fits into one packet is never too long */
     if (unlikely(size > ep->limits.at_once_max) ||
         unlikely(!send_is_addressed(context_id, buf, size)))
         return try_not(ep, number, context_id, buf, size);
@@ -515,7 +517,7 @@ static ALWAYS_INLINE int try_start(struct mbx_ep *ep, uint32_t number, uint32_t 
 
 /* ---- the calls ---- */
 
-/* What a program has asked for. */
+/* The arguments of a call. */
 struct send_call {
     enum { CALL_SEND, CALL_INJECT, CALL_TRY } kind;
     uint32_t number, context_id;
@@ -528,7 +530,7 @@ struct send_call {
     mbx_request *request;
 };
 
-/* Under the lock of an endpoint of many threads, or with a trace. */
+/* A call with the lock of an endpoint with many threads, or with a trace. */
 static OUT_OF_LINE int call_locked(struct mbx_ep *ep, const struct send_call *call)
 {
     int result = 0;

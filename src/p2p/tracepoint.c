@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tracepoint.c - events of the matching engines, as trace/trace.h wants them.
+ * tracepoint.c - makes the events of the matching engines for trace/trace.h.
  *
- * A receive is named by its request, a kept message by its number in the pool: neither is
- * ever given out twice.  A message that meets its receive at once has no number, and needs
- * none.
+ * A receive is identified by its request, a kept message by its id in the pool: neither is ever
+ * used twice.  A message that matches a posted receive has no id, and needs none.
  */
 #include "p2p/tracepoint.h"
 
@@ -12,7 +11,7 @@
 #include "base/launcher.h"
 #include "base/failpoint.h"
 
-/* Is anything recorded?  What was asked for and has no effect is said. */
+/* Is anything recorded?  Logs a setting that has no effect. */
 static bool tracepoint_is_wanted(const struct settings *set)
 {
     if (set->flight_folder[0] != '\0' && set->flight == 0)
@@ -34,7 +33,7 @@ static void tracepoint_failed(const struct settings *set, int err)
                  mbx_strerror(err));
 }
 
-/* Without a trace. */
+/* Are there events for any user other than a trace? */
 static bool tracepoint_is_on(const struct mbx_ep *ep)
 {
     return ep_tracing(ep)->unexpected != NULL || ep_tracing(ep)->notifies_device ||
@@ -78,7 +77,7 @@ void tracepoint_notify_device(struct mbx_ep *ep)
     ep_tracing(ep)->is_on = true;
 }
 
-/* Who is told by mbx_watch_unexpected(). */
+/* Calls the function of mbx_watch_unexpected(). */
 static void tracepoint_notify(struct mbx_ep *ep, const struct message *message, bool has_come)
 {
     struct mbx_status status;
@@ -138,7 +137,7 @@ static void tracepoint_peers(struct mbx_ep *ep)
     ep_tracing(ep)->peers_recorded = ep->peers.count;
 }
 
-/* What is new of the names and the peers. */
+/* Records new names and peers. */
 static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
 {
     const struct ep_names *names = &ep->names;
@@ -153,8 +152,9 @@ static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
     ep_tracing(ep)->names_recorded = names->changes;
 }
 
-/* A send comes before what happens in its call, names before the events that follow them.  The names of a send were told
- * when it began, and it has an earlier time than names that change in its call. */
+/* Records what has to come before the next event: a pending send, and new names.  The names for
+ * a send were recorded when it began, and its time is before the time of names that change in
+ * its call. */
 static inline void tracepoint_record_peers(struct mbx_ep *ep)
 {
     if (unlikely(ep_tracing(ep)->is_late))
@@ -243,8 +243,8 @@ void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
                          });
 }
 
-/* A message of so many bytes that is all there has met req: is req about to be complete, without an error?  Of
- * pieces that is not known. */
+/* A complete message of this size has matched req: is req about to complete without an error?
+ * Not known for pieces. */
 static bool tracepoint_is_done(const struct request *req, size_t size)
 {
     return size <= req->size &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tracepoint.h - what is asked of the matching engines goes to the trace, if there is one.
+ * tracepoint.h - records the calls of the matching engines in the trace, if there is one.
  *
  * Each call of an engine is followed by one of these.  Without MBX_TRACE, and without
  * mbx_watch_unexpected(), they cost a branch that always goes the same way.  docs/reference/trace-format.md says what each event means.
@@ -12,20 +12,20 @@
 #include "p2p/tracer.h"
 #include "trace/trace.h"
 
-/* Begins the trace that the settings ask for.  What goes wrong is logged and costs only
- * the trace. */
+/* Begins the trace that the settings request.  An error is logged and costs only the trace. */
 void tracepoint_open(struct mbx_ep *ep);
 void tracepoint_close(struct mbx_ep *ep);
 
-/* Who is told of unexpected messages from now on, or NULL. */
+/* Sets the function that is called for unexpected messages, or NULL. */
 void tracepoint_watch(struct mbx_ep *ep,
                       void (*watch)(void *user, int has_come, const struct mbx_status *message),
                       void *user);
 
-/* The device is told of unexpected messages from now on: device_hooks.message_kept and the two after it. */
+/* From now on the device is notified of unexpected messages: device_hooks.message_kept and the
+ * two after it. */
 void tracepoint_notify_device(struct mbx_ep *ep);
 
-/* Only with ep_tracing(ep)->is_on.  message and req may be NULL. */
+/* Only if ep_tracing(ep)->is_on.  message and req may be NULL. */
 void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *req,
                      const struct message *message);
 void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
@@ -49,13 +49,14 @@ static inline void tracepoint_cancel(struct mbx_ep *ep, struct request *req)
         tracepoint_recv(ep, TRACE_CANCEL, req, NULL);
 }
 
-/* A message has come into the queue of unexpected messages, or has left it. */
+/* A message has entered the queue of unexpected messages, or has left it. */
 void tracepoint_queued(struct mbx_ep *ep, struct message *message, bool has_come);
 
-/* With ep_tracing(ep)->is_on, as tracepoint_found(). */
+/* tracepoint_found(), if ep_tracing(ep)->is_on. */
 bool tracepoint_took(struct mbx_ep *ep, struct request *req, struct message *message);
 
-/* A message arrived: it met req, or waits as message (but not in that queue: tracepoint_keep()). */
+/* A message arrived: it matched req, or waits as message (but not in that queue:
+ * tracepoint_keep()). */
 static inline void tracepoint_arrive(struct mbx_ep *ep,
                                      const struct mbx_match_envelope *envelope,
                                      const struct request *req, const struct message *message)
@@ -64,7 +65,8 @@ static inline void tracepoint_arrive(struct mbx_ep *ep,
         tracepoint_message(ep, TRACE_ARRIVE, envelope, message, req);
 }
 
-/* A message met req; all of it is in a packet of `whole` bytes, or, if that is 0, it is not. */
+/* A message matched req; whole: the size of the packet, if it has the whole message; otherwise
+ * 0. */
 static inline void tracepoint_arrive_whole(struct mbx_ep *ep,
                                            const struct mbx_match_envelope *envelope,
                                            struct request *req, size_t whole)
@@ -87,7 +89,8 @@ static inline void tracepoint_extract_deferred(struct mbx_ep *ep, const struct m
         tracepoint_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
 }
 
-/* These three once it is counted what is in the queue.  The message that arrived waits in the queue. */
+/* Call the next three functions after unexpected_now is updated.  The message that arrived
+ * waits in the queue. */
 static inline void tracepoint_keep(struct mbx_ep *ep, struct message *message)
 {
     if (unlikely(ep_tracing(ep)->is_on)) {
@@ -96,7 +99,8 @@ static inline void tracepoint_keep(struct mbx_ep *ep, struct message *message)
     }
 }
 
-/* req was posted, and took the message out of the queue.  True: a module gives it to req, later. */
+/* req was posted, and took the message out of the queue.  True: a module gives it to req
+ * later. */
 static inline bool tracepoint_found(struct mbx_ep *ep, struct request *req,
                                     struct message *message)
 {
@@ -112,7 +116,7 @@ static inline void tracepoint_extract(struct mbx_ep *ep, struct message *message
     }
 }
 
-/* No receive can want the message, and it has left the queue. */
+/* The message was dropped, and has left the queue. */
 static inline void tracepoint_drop(struct mbx_ep *ep, struct message *message)
 {
     if (unlikely(ep_tracing(ep)->is_on)) {
@@ -121,7 +125,7 @@ static inline void tracepoint_drop(struct mbx_ep *ep, struct message *message)
     }
 }
 
-/* The extracted message goes to req, which discards it if it is internal. */
+/* The extracted message goes to req, which discards it if req is internal. */
 static inline void tracepoint_take(struct mbx_ep *ep, const struct message *message,
                                    struct request *req)
 {
@@ -132,16 +136,16 @@ static inline void tracepoint_take(struct mbx_ep *ep, const struct message *mess
                            req->flags & REQUEST_INTERNAL ? NULL : req);
 }
 
-/* With ep_tracing(ep)->is_on: goes to the trace, and may be the end. */
+/* If ep_tracing(ep)->is_on: records the event; a failpoint may end the process here. */
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event);
 
-/* With a recorder: records what has happened and is not recorded yet. */
+/* With a recorder: records pending events. */
 void tracepoint_catch_up(struct mbx_ep *ep);
 
-/* With a recorder: goes to the trace alone. */
+/* With a recorder: records an event only in the trace. */
 void tracepoint_note(struct mbx_ep *ep, const struct trace_event *event);
 
-/* A step of a message that waits at its sender, and of the receive that reaches for it. */
+/* A step of a message that waits at its sender, and of the receive that claims it. */
 static inline void tracepoint_step(struct mbx_ep *ep, enum trace_type type,
                                    const struct peer *peer,
                                    const struct mbx_match_envelope *envelope, uint64_t ignore,

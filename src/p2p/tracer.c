@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tracer.c - what is sent, how it travels, what completes, and the waits between.
+ * tracer.c - records sends, their protocols, completions, and waits.
  *
  *   mbx_send ── send ──┬─ it has left at once ────────────────────────────── sent
  *                      └─ leave: it has a request ── rts, data, ... ──────── sent
  *
- *   the program acts        looks in vain                      acts
+ *   the program acts        polls without success              acts
  *   ────────|───────────────|─────── wait ─────────────────────|── waited ──
  *                           from            last check ─┘
  *
- * A wait is a time in which the program does nothing but look for completions: from the first round of
- * progress behind a call that sends or posts to the last one before the next such call.  Between
- * two rounds there may be a gap: if the thread has run in it, it has computed, and the wait has ended
- * before the gap; if it has not, it has given its core away or was kept off it, and still waits.
- * A wait of less than WAIT_RECORDED is none.
+ * A wait is a time in which the program only polls for completions: from the first round of
+ * progress after a call that sends or posts to the last one before the next such call.  Between
+ * two rounds there may be a gap: if the thread has run in it, it has computed, and the wait has
+ * ended before the gap; if it has not, it has yielded its core or was descheduled, and still
+ * waits.  A wait of less than WAIT_RECORDED is not recorded.
  *
- * The trace says in which call the program is, and where, when a wait has lasted PLACE_AFTER,
- * and when the program sends or receives for the first time after TRACE_AWAY_NS without an
- * event.  A look at the stack is short beside both.
+ * The trace records the call that the program is in, and its place, when a wait has lasted
+ * PLACE_AFTER, and when the program sends or receives for the first time after TRACE_AWAY_NS
+ * without an event.  A walk of the stack is short compared with both.
  */
 #include "p2p/tracer.h"
 
@@ -30,18 +30,19 @@
 
 #define WAIT_RECORDED (10 * CLOCK_US) /* a wait of this length is recorded */
 #define WAIT_GAP                                                                               \
-    (100 * CLOCK_US) /* between two checks; the thread may have computed meanwhile */
-#define RAN         (50 * CLOCK_US) /* it has, if it has run for so long */
-#define SAMPLE      (50 * CLOCK_US) /* between two looks at the clock of the thread */
+    (100 * CLOCK_US) /* between two checks; the thread may have computed in a longer gap */
+#define RAN         (50 * CLOCK_US) /* it has computed, if it has run for this long */
+#define SAMPLE      (50 * CLOCK_US) /* between two reads of the clock of the thread */
 
 #define PLACE_AFTER (100 * CLOCK_US)
 
-/* While looks follow each other so fast, and no wait is told yet, the next one is that many rounds of progress later:
- * a check takes longer than all else that a round in vain does, and so much later a message would be seen. */
+/* While checks follow each other this fast, and no wait is recorded yet, the next check is SKIP
+ * rounds of progress later: a check takes longer than the rest of an idle round, and would
+ * delay the detection of a message by that time. */
 #define SKIP 8
 #define FAST (1 * CLOCK_US) /* from one check to the next */
 
-/* Where the program calls from, and its number in the trace. */
+/* The place of a call in the program, and its number in the trace. */
 struct place {
     uint64_t address;
     uint32_t number;
@@ -57,13 +58,13 @@ struct tracer {
     uint64_t *sends; /* messages sent to each peer */
     uint32_t peers;
 
-    /* the wait, since from; 0: there is none */
+    /* the current wait began at `from`; 0: there is none */
     uint64_t from, last; /* its first check, and its last one */
-    bool is_fast;        /* looks are */
+    bool is_fast;        /* checks follow each other fast */
     bool is_recorded, is_placed;
-    uint64_t waits;              /* that were told */
+    uint64_t waits;              /* recorded waits */
     uint64_t ran_ns, sampled_ns; /* clock_thread(), and when */
-    uint64_t sleeps;             /* of the endpoint, at the last check */
+    uint64_t sleeps;             /* ep->stats.sleeps at the last check */
 
     struct hash places; /* at most TRACE_PLACES_MAX, by address */
 };
@@ -84,7 +85,8 @@ static bool place_is(const void *arg, const void *slot, const void *address)
 
 static const struct hash_kind by_address = {sizeof(struct place), place_hash, place_is};
 
-/* Records where the program is.  comes: it was away, and comes back; else it waits. */
+/* Records the place in the program.  comes: it was away, and has come back; otherwise it
+ * waits. */
 static void place_record(struct mbx_ep *ep, bool comes)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
@@ -112,7 +114,7 @@ static void place_record(struct mbx_ep *ep, bool comes)
         ep, &(struct trace_event){.type = TRACE_AT, .entry = place->number, .partner = comes});
 }
 
-/* Was the program away before the last event?  before: when the event before it was. */
+/* Was the program away before the last event?  before: the time of the event before it. */
 static bool was_away(const struct mbx_ep *ep, uint64_t before)
 {
     return trace_last_ns(ep_tracing(ep)->recorder) - before >= TRACE_AWAY_NS;
@@ -137,13 +139,13 @@ static void wait_begin(struct mbx_ep *ep, uint64_t now)
     struct tracer *t = ep_tracing(ep)->tracer;
 
     t->from = t->last = now;
-    t->is_fast = false; /* whether rounds are fast is seen at the next check */
+    t->is_fast = false; /* the next check finds out whether rounds are fast */
     t->is_recorded = t->is_placed = false;
     t->sampled_ns = 0;
     t->sleeps = ep->stats.sleeps;
 }
 
-/* It has ended with the last check. */
+/* Ends the wait, at its last check. */
 static void wait_end(struct mbx_ep *ep, uint64_t now)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
@@ -166,7 +168,7 @@ void tracer_acts(struct mbx_ep *ep)
     progress_record_next(ep);
 }
 
-/* Behind a gap: has the thread run in it? */
+/* After a gap: has the thread run in it? */
 static bool has_run(struct mbx_ep *ep, uint64_t now)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
@@ -204,7 +206,7 @@ static void wait_goes_on(struct mbx_ep *ep, uint64_t now)
     if (unlikely(!t->is_placed && now - t->from >= PLACE_AFTER)) {
         t->is_placed = true;
         place_record(ep, false);
-        t->last = trace_now(ep_tracing(ep)->recorder); /* the look at the stack is no gap */
+        t->last = trace_now(ep_tracing(ep)->recorder); /* the walk of the stack is not a gap */
         wait_sample(t);
         return;
     }
@@ -226,7 +228,7 @@ static unsigned tracer_checked(struct mbx_ep *ep)
 
 /* ---- sends ---- */
 
-/* The number of the next message to that peer, from 1; 0: no memory. */
+/* The number of the next message to that peer, from 1; 0: no memory, or no such peer. */
 static uint64_t next_to(struct mbx_ep *ep, uint32_t number)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
@@ -249,7 +251,8 @@ static uint64_t amount_of(unsigned protocol, int error)
     return protocol + 1 + ((uint64_t)-error << 8);
 }
 
-/* The message leaves before its record is written: what is behind the packet costs its receiver nothing. */
+/* The message leaves before its record is written: work after the packet does not delay its
+ * receiver. */
 void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
                         uint64_t size)
 {
@@ -260,7 +263,7 @@ void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
     tracepoint_catch_up(ep);
     t->is_sending = n != 0;
     if (n == 0)
-        return; /* it will be refused */
+        return; /* the send will be refused */
     t->has_left = false;
     t->send = (struct trace_event){.type = TRACE_SEND,
                                    .context_id = context_id,
@@ -298,7 +301,8 @@ void tracer_send_goes_on(struct mbx_ep *ep, struct request *req)
     tracepoint_note(ep, &event);
 }
 
-/* It has left at once, and the last event is another one. */
+/* Records that the message left at once, when another event comes before the end of its
+ * call. */
 static OUT_OF_LINE void sent_at_once(struct mbx_ep *ep)
 {
     const struct tracer *t = ep_tracing(ep)->tracer;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * try_recv.c - a message that is there is received, without a request.
+ * try_recv.c - receives a message that has arrived, without a request.
  *
- *   waits ── mbx_match_take ──> copied out ──> credit, counts ──> given back
+ *   waits ── mbx_match_take ──> copied out ──> credit, counts ──> freed
  *     │
  *     └── part of it is missing, it is longer than the buffer, or its sender waits: it stays,
  *         and mbx_recv() takes it (recv.c)
  *
- * Nothing but the engine's queue, the message and the credit of its sender is touched.
+ * It touches only the engine's queue, the message and the credit of its sender.
  */
 #include "base/copy.h"
 #include "base/usdt.h"
@@ -16,21 +16,21 @@
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
 
-/* As mbx_match_fits_fn: into so many bytes. */
+/* A mbx_match_fits_fn: does the message fit into *size bytes? */
 static bool try_fits(const void *size, const struct mbx_match_msg *msg)
 {
     return message_is_ready(container_of((void *)(uintptr_t)msg, struct message, match),
                             *(const size_t *)size);
 }
 
-/* The same of most. */
+/* As try_fits(), but false for some that fit: a cheap first test. */
 static ALWAYS_INLINE bool try_fits_soon(const void *size, const struct mbx_match_msg *msg)
 {
     return message_is_ready_short(container_of((void *)(uintptr_t)msg, struct message, match),
                                   *(const size_t *)size);
 }
 
-/* As match_take_fn. */
+/* A match_take_fn. */
 static OUT_OF_LINE struct mbx_match_msg *
 try_take_deep(struct mbx_match *m, struct match_key key, struct match_mask mask,
               mbx_match_fits_fn *fits, const void *size)
@@ -38,7 +38,7 @@ try_take_deep(struct mbx_match *m, struct match_key key, struct match_mask mask,
     return match_take_glance(m, key, mask, try_fits_soon, fits, size);
 }
 
-/* One that has memory of its own. */
+/* Receives a message with memory of its own. */
 static OUT_OF_LINE void try_take_long(struct mbx_ep *ep, struct message *message, void *buf,
                                       struct mbx_status *status)
 {
@@ -53,7 +53,7 @@ static OUT_OF_LINE void try_take_long(struct mbx_ep *ep, struct message *message
     message_drop(ep, message);
 }
 
-/* message, which is ready and has left its queue, is received. */
+/* Receives message, which is ready and has left its queue. */
 static ALWAYS_INLINE void try_take(struct mbx_ep *ep, struct message *message, void *buf,
                                    struct mbx_status *status)
 {
@@ -76,7 +76,7 @@ static ALWAYS_INLINE void try_take(struct mbx_ep *ep, struct message *message, v
     message_drop_short(ep, message);
 }
 
-/* Not valid: -EINVAL, and a line says why. */
+/* Arguments that are not valid: -EINVAL, and logs the reason. */
 static OUT_OF_LINE int try_refuse(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
 {
     int err = recv_check_for(ep, "mbx_try_recv", source, context_id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unexpected.c - the messages that wait for a receive, for who wants to know: a list, and a call
- * for each that comes or goes.
+ * unexpected.c - reports the unexpected messages to the program: a list, and a call for each
+ * that enters or leaves the queue.
  */
 #include "core/core.h"
 #include "p2p/p2p.h"
@@ -39,7 +39,7 @@ static int queued_compare(const void *left, const void *right)
     return (int64_t)(a->seq - b->seq) < 0 ? -1 : 1;
 }
 
-/* As mbx_unexpected(), for who has the lock. */
+/* mbx_unexpected() for callers that hold the lock. */
 static int queued_list(const struct mbx_ep *ep, struct mbx_status *messages, size_t count)
 {
     struct queued queued = {.capacity = ep->stats.unexpected_now};

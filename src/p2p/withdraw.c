@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * withdraw.c - a send is taken back that no receive has met.
+ * withdraw.c - cancels a send that no receive has matched.
  *
  *   sender                                      receiver
  *   wait-fin   ── WITHDRAW ─────────────────>   does the message wait in the unexpected queue (drop.c)?
@@ -9,10 +9,11 @@
  *                                                   or CTS is on its way, or will be
  *
  * The receiver alone decides, so a message is received or withdrawn, never both.  The WITHDRAW leaves after
- * all packets of its message.  A short message that is not synchronous is complete when it has left, and is
- * not asked for; one that waits at its sender is taken out there (backlog.c).
+ * all packets of its message.  A short message that is not synchronous is complete when it has
+ * left, and is not cancelled; one that waits at its sender is removed there (backlog.c).
  *
- * Not asked for is a message to a receiver whose adapter matches, as its answers are the adapter's own.
+ * A message to a receiver whose adapter matches is not cancelled either, since the adapter
+ * generates the answers.
  */
 #include "core/core.h"
 #include "p2p/p2p.h"
@@ -59,7 +60,7 @@ static int withdraw_notify(const struct withdrawals *all, struct request *req)
     return err;
 }
 
-/* One of all requests: is its WITHDRAW due? */
+/* For each request: sends its WITHDRAW if it is due. */
 static void withdraw_one(void *arg, void *object)
 {
     struct withdrawals *all = arg;
@@ -68,9 +69,9 @@ static void withdraw_one(void *arg, void *object)
     if (!(req->flags & REQUEST_WITHDRAWS) || req->peer != all->peer->number)
         return;
     if (req->state == EAGER_SENDING || req->state == RNDV_RTS)
-        all->err = -EAGAIN; /* after its message */
+        all->err = -EAGAIN; /* it leaves after its message */
     else if (req->state != EAGER_WAIT_FIN && req->state != RNDV_WAIT_FIN)
-        req->flags &= (uint32_t)~REQUEST_WITHDRAWS; /* it is received */
+        req->flags &= (uint32_t)~REQUEST_WITHDRAWS; /* the message is received */
     else if (all->err == 0)
         all->err = withdraw_notify(all, req);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic.c - what an atomic does to each element.
+ * atomic.c - performs an atomic on each element.
  *
  *   element in memory ──load──> value of its class ──combine──> value ──store──> element
  *
- * Elements of a class are computed in its widest type: the result, stored in the width of
- * the element, is the one that the element's own type would give.  (Integers wrap, so their
- * low bits do not depend on the width; a sum or product of two floats, rounded to double and
- * then to float, is rounded correctly.)
+ * The elements of a class are computed in its widest type: stored in the width of the element,
+ * the result is the same as in the element's own type.  (Integers wrap, so their low bits do
+ * not depend on the width; a sum or product of two floats, rounded to double and then to float,
+ * is rounded correctly.)
  *
  * All atomics of the process are performed under one lock: regions of several endpoints may
- * lie in the same memory.
+ * share memory.
  */
 #include <complex.h>
 
@@ -45,7 +45,7 @@ static const struct {
     [MBX_LONG_DOUBLE_COMPLEX] = {LONG_COMPLEX, sizeof(long double _Complex)},
 };
 
-/* The classes to which an operation means something. */
+/* The classes for which an operation is defined. */
 #define INTEGERS (1u << SIGNED | 1u << UNSIGNED)
 #define ORDERED  (INTEGERS | 1u << REAL | 1u << LONG_REAL)
 #define ALL      (ORDERED | 1u << COMPLEX | 1u << LONG_COMPLEX)
@@ -82,7 +82,7 @@ static wide_int load_signed(const void *from, size_t size)
 {
     unsigned shift = (unsigned)(8 * (sizeof(wide_int) - size));
 
-    /* an arithmetic shift in gcc and clang: the sign fills what is above the element */
+    /* an arithmetic shift in gcc and clang: the sign fills the bits above the element */
     return (wide_int)(load_unsigned(from, size) << shift) >> shift;
 }
 
@@ -93,8 +93,8 @@ static void store_integer(void *to, wide_unsigned value, size_t size)
            size);
 }
 
-/* What needs to know which of two is larger: x there, y given, c compared with.  -1, 0, 1 say
- * how y compares with x, and c with x. */
+/* Operations that may need an order: x is in memory, y given, c the comparison value.  The
+ * signs of y compared with x, and of c compared with x, are -1, 0 or 1. */
 static wide_unsigned combine_integer(enum mbx_op op, wide_unsigned x, wide_unsigned y,
                                      wide_unsigned c, int y_to_x, int c_to_x)
 {
@@ -227,7 +227,7 @@ static void store_real(void *to, double value, size_t size)
     memcpy(to, size == sizeof narrow ? (void *)&narrow : (void *)&value, size);
 }
 
-/* Sums and products are made in double, for a third rounding would be one too many. */
+/* Sums and products are computed in double, because a third rounding would make them wrong. */
 static void update_real(enum mbx_op op, size_t size, void *at, const void *operand,
                         const void *compare)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic_test.c - an atomic gives what the same expression gives in C, in the element's type.
+ * atomic_test.c - an atomic has the same result as the expression in C, in the element's type.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 #include "rma/rma.h"
 
-/* One element, at an address that is not aligned. */
+/* Applies op to one element, at an address that is not aligned. */
 static void apply(enum mbx_op op, enum mbx_type type, void *x, const void *y, const void *c)
 {
     size_t size = mbx_atomic_size(op, type);
@@ -26,7 +26,7 @@ static void apply(enum mbx_op op, enum mbx_type type, void *x, const void *y, co
     if (c != NULL)
         memcpy(compared + 1, c, size);
     atomic_apply(op, type, 1, there + 1, given + 1, c != NULL ? compared + 1 : NULL, true);
-    assert_memory_equal(given + 1, x, size); /* what was there before */
+    assert_memory_equal(given + 1, x, size); /* the previous value */
     memcpy(x, there + 1, size);
 }
 
@@ -108,7 +108,7 @@ static void wide_integers_keep_all_bits(void **state)
     assert_true(b == -5);
 }
 
-/* c is below, at and above x; which of the comparisons give y? */
+/* c is below, at and above x; which of the comparisons store y? */
 static void a_swap_depends_on_what_is_compared(void **state)
 {
     static const struct {

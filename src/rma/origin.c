@@ -4,11 +4,11 @@
  *
  *   access ──packet left──> wait-answer ──last answer──> complete
  *                               │   ^
- *                        pulled v   │ all have left
+ *                        pulled v   │ all PUSHes left
  *                               push
  *
- * Short writes and all atomics travel in their packet.  Of longer ones the packet says where
- * our buffer lies, if the peer may reach it: it is exposed until the last answer.
+ * Short writes and all atomics travel in their packet.  For longer accesses the packet has the
+ * address of our buffer, if the peer can reach it: it is exposed until the last answer.
  */
 #include "base/check.h"
 #include "rma/rma.h"
@@ -17,10 +17,10 @@
 
 #include <stdalign.h>
 
-/* PUSH packets that leave before others get their turn. */
+/* PUSH packets that leave before other requests get their turn. */
 #define PUSH_BURST 16
 
-/* An atomic is put together on the stack. */
+/* An atomic is assembled on the stack. */
 #define ATOMIC_MAX  ((size_t)2048)
 
 #define ELEMENT_MAX 32
@@ -80,7 +80,7 @@ static int access_send(struct mbx_ep *ep, struct request *req, enum wire_type ty
     return outq_send(peer_get(ep, req->peer)->link, &packet);
 }
 
-/* What does not fit into a packet, of ours or of the peer's. */
+/* Does the access not fit into a packet, ours or the peer's? */
 static bool access_is_long(const struct mbx_ep *ep, const struct request *req)
 {
     enum wire_type carries = req->access.type == ACCESS_PUT ? WIRE_PUT : WIRE_ANSWER;
@@ -168,7 +168,7 @@ static void access_count(struct mbx_ep *ep, const struct request *req, int error
     ep->stats.atomics += req->access.type == ACCESS_ATOMIC;
 }
 
-/* Those that waited for it. */
+/* Sends the next waiting accesses. */
 static void access_next(struct mbx_ep *ep, struct accesses *all)
 {
     while (all->under_way < ACCESS_WINDOW && !list_is_empty(&all->waiting)) {
@@ -180,7 +180,7 @@ static void access_next(struct mbx_ep *ep, struct accesses *all)
     }
 }
 
-/* req, of ours, ends: it is under way, or waits. */
+/* Ends req, one of our accesses, which has left or waits. */
 static void access_end(struct mbx_ep *ep, struct request *req, int error)
 {
     struct accesses *all = peer_get(ep, req->peer)->accesses;
@@ -199,7 +199,7 @@ static void access_end(struct mbx_ep *ep, struct request *req, int error)
 
 /* ---- answers ---- */
 
-/* The peer cannot reach our buffer. */
+/* The peer cannot reach our buffer, and pulls its bytes. */
 static int access_pulled(struct mbx_ep *ep, struct peer *peer, struct request *req,
                          uint64_t offset)
 {
@@ -212,7 +212,7 @@ static int access_pulled(struct mbx_ep *ep, struct peer *peer, struct request *r
     return 0;
 }
 
-/* Bytes that were read. */
+/* Stores bytes that were read. */
 static int access_brought(struct request *req, const struct wire_packet *packet)
 {
     uint64_t offset = packet->body.answer.offset;
@@ -228,7 +228,8 @@ static int access_brought(struct request *req, const struct wire_packet *packet)
     return 0;
 }
 
-/* Has the peer all done that it says?  Where it wrote to our buffer, only it knows. */
+/* Has the access received everything?  If the peer writes to our buffer, only the peer
+ * knows. */
 static bool access_is_whole(const struct request *req)
 {
     switch ((enum access_type)req->access.type) {
@@ -263,7 +264,7 @@ static int on_answer(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
 
 /* ---- calls ---- */
 
-/* Keeps what is to be written and, behind it, compared with: the caller's may change. */
+/* Copies the data to write and, after it, the comparison values: the caller's may change. */
 static int access_copy(struct request *req)
 {
     const void *compare = req->access.compare;
@@ -279,7 +280,7 @@ static int access_copy(struct request *req)
     return 0;
 }
 
-/* The peer is known to be gone. */
+/* Ends an access to a peer that is known to be gone. */
 static void access_refused(struct mbx_ep *ep, struct request *req, int err)
 {
     access_count(ep, req, err);
@@ -287,7 +288,7 @@ static void access_refused(struct mbx_ep *ep, struct request *req, int err)
     request_complete(ep, req, err);
 }
 
-/* req leaves now, or when it may; or it ends at once.  0; -ENOMEM and nothing was done. */
+/* Sends req now, or in its turn; or it ends at once.  0; -ENOMEM and nothing was done. */
 static int access_go(struct mbx_ep *ep, struct peer *peer, struct request *req, bool copies)
 {
     struct accesses *all = access_of(ep, peer);
@@ -318,7 +319,7 @@ static int access_go(struct mbx_ep *ep, struct peer *peer, struct request *req, 
     return 0;
 }
 
-/* A request for such an access, not yet on its way; NULL: none is left. */
+/* A request for such an access, not yet sent; NULL: none is available. */
 static struct request *access_take(struct mbx_ep *ep, enum access_type type, uint32_t number,
                                    const void *buf, size_t size, uint64_t key, uint64_t at,
                                    const struct mbx_options *options)
@@ -418,7 +419,7 @@ int mbx_read(struct mbx_ep *ep, uint32_t peer, void *buf, size_t size, uint64_t 
     return err;
 }
 
-/* Are the pointers there that this operation needs, and no others? */
+/* Does it have the pointers that this operation needs, and no others? */
 static bool atomic_is_whole(const struct mbx_atomic_args *atomic)
 {
     bool reads = atomic->op == MBX_ATOMIC_READ;

@@ -2,9 +2,10 @@
 /*
  * region.c - the memory that peers may access, by key.
  *
- * A region is looked up for each part of an access, so deregistering needs no list of those
- * under way: they find no key.  Before that, what has arrived is performed, as far as it does not
- * need its peer; and what the transport moves at that moment is waited for.
+ * A region is looked up for each part of an access, so deregistering needs no list of
+ * unfinished accesses: they no longer find the key.  Before that, accesses that have arrived
+ * are performed, except parts that need another packet of the peer; and transfers in progress
+ * are waited for.
  */
 #include "base/fill.h"
 #include "base/sys.h"
@@ -87,14 +88,15 @@ static void region_remove(struct mbx_ep *ep, struct region *region)
     mem_free(region);
 }
 
-/* While the transport moves bytes: who moves them may be without a core. */
+/* Waits for a transfer by the transport: its thread may need a core. */
 static void region_wait(struct mbx_ep *ep)
 {
     if (progress_round(ep) == 0)
         sys_yield();
 }
 
-/* What has arrived is performed first, as far as that needs no peer. */
+/* Ends a region.  Accesses that have arrived are performed first, except parts that need
+ * another packet of the peer. */
 static int region_end(struct mbx_ep *ep, uint64_t key, struct mbx_served *served)
 {
     struct region *region = region_find(ep, key);

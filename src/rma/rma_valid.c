@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma_valid.c - one-sided accesses, ours and peers': rma.h I1 to I6.
+ * rma_valid.c - checks one-sided accesses, ours and peers': rma.h I1 to I6.
  */
 #include "rma/rma.h"
 #include "core/core.h"
 
 struct accessing {
-    uint64_t ours;           /* on an out, at the peer, or in an answer */
+    uint64_t ours;           /* our accesses on an out, at the peer, or in an answer */
     uint64_t waiting, jobs;  /* on lists */
-    uint64_t moving, unread; /* jobs that the transport moves; entries */
+    uint64_t moving, unread; /* jobs that the transport is moving; entries that are not read */
     bool is_valid;
 };
 
@@ -27,7 +27,7 @@ static void count_access(void *arg, void *object)
     all->is_valid = all->is_valid && (!is_job || HOLDS("rma.h I3", req->done <= req->total));
 }
 
-/* Only the first is stepped. */
+/* Only the first job makes steps. */
 static bool jobs_are_valid(const struct accesses *all)
 {
     struct list *node;

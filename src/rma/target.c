@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * target.c - what peers do to our memory; see rma.h.
+ * target.c - performs the accesses of peers to our memory; see rma.h.
  *
- * Each access of a peer is a job, a request of kind MBX_EVENTS that stands on its peer's
- * jobs.  The first of them is stepped: at once when it arrives, then by progress.
+ * Each access of a peer is a job, a request of kind MBX_EVENTS on its peer's jobs.  The first
+ * of them makes steps: at once when it arrives, then in rounds of progress.
  *
  *            ┌── transport moves ──> serve-wait ──┐
  *   serve ───┤                                    ├──> serve ──answer left──> end
  *            └── pull left ────────> wait-push ───┘
  *
- *   PUT      bytes of its packet are copied; else the transport reads the peer's buffer, a
- *            chunk at a time; else they are pulled
- *   GET      what fits into an answer travels in it; else the transport writes to the peer's
- *            buffer; else several answers carry it
- *   ATOMIC   is performed, and what was there before travels in the answer
+ *   PUT      bytes of its packet are copied; otherwise the transport reads the peer's buffer, a
+ *            chunk at a time; otherwise they are pulled
+ *   GET      bytes that fit into an answer travel in it; otherwise the transport writes to the
+ *            peer's buffer; otherwise several answers carry them
+ *   ATOMIC   is performed, and the previous values travel in the answer
  *
- * A job stays the first until its answer has left, so what a later one writes never travels
- * in the answer of an earlier one.  The region is looked up for every part.  A job that ends
- * well and carries data becomes the entry in the owner's queue; all others are internal.
+ * A job stays the first until its answer has left, so bytes that a later one writes never
+ * travel in the answer of an earlier one.  The region is looked up for every part.  A job that
+ * succeeds and carries data becomes the entry in the owner's queue; all others are internal.
  *
  * A job that could not be finished at once keeps a copy of its packet's payload: at most
  * ACCESS_WINDOW packets of a peer.
@@ -27,7 +27,7 @@
 
 #include "core/core.h"
 
-/* ANSWERs with bytes that leave before others get their turn. */
+/* ANSWERs with bytes that leave before other requests get their turn. */
 #define ANSWER_BURST 16
 
 static size_t answer_capacity(const struct mbx_ep *ep)
@@ -52,14 +52,15 @@ static unsigned job_rights(const struct request *job)
     return MBX_REMOTE_WRITE;
 }
 
-/* All is done but the answer. */
+/* Everything except the answer is done. */
 static void job_moved(struct request *job, uint16_t error)
 {
     job->access.is_moved = true;
     job->access.error = error;
 }
 
-/* The region, while the job may touch it; else the job is moved, with an error. */
+/* The region, if the job may still access it; otherwise NULL, and the job ends with an
+ * error. */
 static struct region *job_region(struct mbx_ep *ep, struct request *job)
 {
     uint16_t error = 0;
@@ -92,7 +93,7 @@ static int job_answer(struct mbx_ep *ep, struct request *job, unsigned flags,
     return outq_send(peer_get(ep, job->peer)->link, &packet);
 }
 
-/* A part of what is read, in an answer. */
+/* Sends a part of the bytes that are read, in an answer. */
 static int job_answer_part(struct mbx_ep *ep, struct request *job, const struct region *region)
 {
     size_t size = min_size(answer_capacity(ep), job->total - job->done);
@@ -108,8 +109,8 @@ static int job_answer_part(struct mbx_ep *ep, struct request *job, const struct 
 /* ---- the steps: 0 the job has ended; -EAGAIN there is no space, or somebody else has to do
  * something; -EINPROGRESS something moved, and more can; or the peer is gone ---- */
 
-/* The transport moves a chunk.  0 moved; -EAGAIN; -EINPROGRESS read_done() will tell; other
- * errors: not in this way. */
+/* Moves a chunk by the transport.  0 moved; -EAGAIN; -EINPROGRESS read_done() reports the
+ * result; other errors: not possible in this way. */
 static int job_chunk(struct mbx_ep *ep, struct request *job, struct region *region)
 {
     struct link *link = peer_get(ep, job->peer)->link;
@@ -118,7 +119,8 @@ static int job_chunk(struct mbx_ep *ep, struct request *job, struct region *regi
     uint64_t there = job->remote.address + job->done;
     int err;
 
-    proto_move(ep, job, TARGET_MOVING); /* the transport may tell before it returns */
+    proto_move(ep, job, TARGET_MOVING); /* the transport may report the result before it
+                                           returns */
     region->busy++;
     if (job->access.type == ACCESS_PUT)
         err = transport_read(link, here, there, job->remote.key, size, job);
@@ -133,7 +135,7 @@ static int job_chunk(struct mbx_ep *ep, struct request *job, struct region *regi
     return err;
 }
 
-/* The transport cannot, not now or never. */
+/* The transport cannot move the chunk, this time or ever. */
 static void job_chunk_failed(struct mbx_ep *ep, struct request *job, int err)
 {
     ep->stats.served_fallbacks++;
@@ -147,7 +149,7 @@ static bool job_can_chunk(const struct mbx_ep *ep, const struct request *job)
     return job->remote.address != 0 && peer_path(peer_get(ep, job->peer))->can_read;
 }
 
-/* As a step, for what is too long for packets. */
+/* A step of a job that is too long for packets. */
 static int job_step_chunk(struct mbx_ep *ep, struct request *job, struct region *region)
 {
     int err = job_chunk(ep, job, region);
@@ -159,7 +161,7 @@ static int job_step_chunk(struct mbx_ep *ep, struct request *job, struct region 
     if (err == -EAGAIN)
         return err;
     if (err == -EINPROGRESS)
-        return -EAGAIN; /* until read_done() tells */
+        return -EAGAIN; /* until read_done() reports the result */
     job_chunk_failed(ep, job, err);
     return -EINPROGRESS;
 }
@@ -174,7 +176,7 @@ static int job_pull(struct mbx_ep *ep, struct request *job)
     return -EAGAIN;
 }
 
-/* Its event would be one too many. */
+/* Would its event exceed EVENT_WINDOW? */
 static bool job_must_wait(const struct request *job, const struct accesses *all)
 {
     return job->access.has_data && all->unread >= EVENT_WINDOW;
@@ -222,7 +224,7 @@ static int job_step_atomic(struct mbx_ep *ep, struct request *job, struct region
     return -EINPROGRESS;
 }
 
-/* The answer that ends it; what an atomic fetched stands in its operands' place. */
+/* Sends the last answer; the values that an atomic fetched are in place of its operands. */
 static int job_step_end(struct mbx_ep *ep, struct request *job)
 {
     bool brings = job->access.type == ACCESS_ATOMIC && job->access.error == 0 &&
@@ -256,7 +258,8 @@ static int job_step(struct mbx_ep *ep, struct request *job)
 
 /* ---- the end ---- */
 
-/* By the rights that it needed: an atomic that modifies and brings a result needed both. */
+/* Counts the job by the rights that it needed: an atomic that modifies and fetches needed
+ * both. */
 static void job_count(struct mbx_ep *ep, const struct request *job)
 {
     struct region *region = region_find(ep, job->access.key);
@@ -276,7 +279,7 @@ static void job_count(struct mbx_ep *ep, const struct request *job)
 static void job_end(struct mbx_ep *ep, struct request *job, int err)
 {
     struct accesses *all = peer_get(ep, job->peer)->accesses;
-    /* what was moved has been done, though its peer cannot be told any more */
+    /* a job whose bytes were moved is done, even if its peer can no longer be notified */
     bool is_well = (err == 0 || job->access.is_moved) && job->access.error == 0;
 
     assert(all->job_count != 0);
@@ -294,7 +297,7 @@ static void job_end(struct mbx_ep *ep, struct request *job, int err)
         job->flags |= REQUEST_INTERNAL;
     job->completion.received = job->total;
     if (is_well)
-        wait_wake(ep); /* whoever waits for its effect, by a counter or by looking */
+        wait_wake(ep); /* wakes threads that wait for its effect, by a counter or by polling */
     request_complete(ep, job, 0);
 }
 
@@ -314,7 +317,7 @@ static void on_event_read(struct mbx_ep *ep, const struct request *req)
 
 /* ---- progress ---- */
 
-/* Steps the jobs of a peer, in order.  How much moved. */
+/* Performs the jobs of a peer, in order.  Returns how much has moved. */
 static int target_peer(struct mbx_ep *ep, struct accesses *all)
 {
     int moved = 0, err = 0;
@@ -325,7 +328,7 @@ static int target_peer(struct mbx_ep *ep, struct accesses *all)
         err = job_step(ep, job);
         moved += err != -EAGAIN;
         if (err == -EAGAIN || (err == -EINPROGRESS && !job->access.is_moved))
-            break; /* the others have their turn */
+            break; /* other peers get their turn */
         if (err != -EINPROGRESS)
             job_end(ep, job, err);
     }
@@ -345,7 +348,7 @@ static void target_moved(struct mbx_ep *ep, struct request *job, int error)
     struct region *region = region_find(ep, job->access.key);
 
     assert(request_has(ep, job, PART_ACCESS));
-    assert(region != NULL && region->busy != 0); /* it is not removed before */
+    assert(region != NULL && region->busy != 0); /* the region is not removed before */
     region->busy--;
     proto_move(ep, job, TARGET_TURN);
     if (error < 0)
@@ -359,7 +362,8 @@ static void target_moved(struct mbx_ep *ep, struct request *job, int error)
 
 /* ---- before something is closed ---- */
 
-/* Whose jobs this entry of endpoint.progress.works is; NULL: it is another module's. */
+/* The accesses to which this entry of mbx_ep.progress.works belongs; NULL: it is another
+ * module's. */
 static struct accesses *serving_of(struct list *node)
 {
     struct work *work = container_of(node, struct work, node);
@@ -379,8 +383,8 @@ void target_note(struct mbx_ep *ep)
     }
 }
 
-/* Does the first of these jobs wait for its user, who has to read, or for its peer, which has to
- * send? */
+/* Does the first of these jobs wait for the user to read events, or for the peer to send
+ * bytes? */
 static bool is_stuck(const struct accesses *all)
 {
     const struct request *job = request_of_queue(all->jobs.next);
@@ -411,7 +415,7 @@ static bool is_carried(const struct mbx_ep *ep, const struct request *job)
     return job->state == TARGET_MOVING || job_can_chunk(ep, job);
 }
 
-/* Is one of those that had arrived for this region? */
+/* Is one of the marked jobs for this region? */
 static bool has_key(const struct accesses *all, uint64_t key)
 {
     uint32_t left = all->arrived;
@@ -442,7 +446,7 @@ bool target_goes_on(const struct mbx_ep *ep, uint64_t key)
 
 /* ---- arrivals ---- */
 
-/* Sets what a PUT, GET or ATOMIC says of itself.  0; -EPROTO. */
+/* Sets the fields of a job from a PUT, GET or ATOMIC.  0; -EPROTO. */
 static int job_describe(struct request *job, const struct wire_packet *packet)
 {
     const struct wire_range *range = &packet->body.range;
@@ -472,7 +476,7 @@ static int job_describe(struct request *job, const struct wire_packet *packet)
     access->at = atomic->at;
     access->what = atomic->what;
     access->count = atomic->count;
-    job->total = atomic->count * each; /* 32 bits and 5: it does not wrap */
+    job->total = atomic->count * each; /* 32 bits times 5: no overflow */
     if (each == 0 || atomic->at + job->total < atomic->at ||
         (op == MBX_ATOMIC_READ && !(atomic->what & WIRE_ATOMIC_FETCH)) ||
         packet->payload_size !=
@@ -481,7 +485,8 @@ static int job_describe(struct request *job, const struct wire_packet *packet)
     return 0;
 }
 
-/* The payload outlives its packet; of an atomic that only reads, space for what it brings. */
+/* Copies the payload, which the job needs longer than the packet; for an atomic that only
+ * reads, makes space for the fetched values. */
 static int job_keep(struct request *job, const struct wire_packet *packet)
 {
     size_t size = packet->payload_size != 0 ? packet->payload_size : job->total;
@@ -530,7 +535,7 @@ static struct request *job_take(struct mbx_ep *ep, struct peer *peer,
     return job;
 }
 
-/* A PUT, GET or ATOMIC. */
+/* A PUT, GET or ATOMIC has arrived. */
 static int on_access(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     struct accesses *all = access_of(ep, peer);
@@ -575,7 +580,7 @@ static int on_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     if (job->state != TARGET_WAIT_PUSH || job->remote.request != push->sender ||
         job->done != push->offset || packet->payload_size > job->total - job->done)
         return -EPROTO;
-    region = job_region(ep, job); /* without one the rest is let go */
+    region = job_region(ep, job); /* without a region the rest is ignored */
     if (region != NULL)
         memcpy(region_at(region, job->access.at + job->done), packet->payload,
                packet->payload_size);
@@ -614,7 +619,7 @@ static const struct proto target_proto = {
     .peer_gone = target_peer_gone,
 };
 
-/* It has begun an access that has not ended, or of which the user has not read. */
+/* Does the peer have unfinished accesses, or unread events? */
 static bool target_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     const struct accesses *all = peer->accesses;

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire.c - is what arrived a packet?
+ * wire.c - checks and decodes packets.
  *
- * wire_check() is the border: behind it, header and body are the receiver's own
- * copy and have a shape that wire.h allows.  It answers three questions, in this
- * order, each from the copy:
+ * wire_check() is the border: after it, header and body are the receiver's own copy and have a
+ * form that wire.h allows.  It checks three things, in this order, each in the copy:
  *
  *   header    known version, known type, flags of that type, zeroes where wire.h
  *             says 0                                             (check_header)
- *   length    header and body are there
+ *   length    header and body are complete
  *   body      the numbers in it agree with each other and with the length of the
  *             payload                                            (check_body)
  *
- * A range that ends beyond 2^64 is a contradiction, so offset + size never wraps
- * for those behind the border.
+ * A range that ends beyond 2^64 is refused, so offset + size never wraps after the border.
  */
 #include "wire/wire.h"
 
@@ -22,7 +20,7 @@
 
 #include "base/base.h"
 
-/* By type: does it carry an envelope, which flags may it have, and payload? */
+/* For each type: does it have an envelope, may it have payload, and which flags may it have? */
 static const struct {
     bool has_envelope, has_payload;
     uint16_t flags;
@@ -76,7 +74,7 @@ static bool range_wraps(uint64_t offset, uint64_t size)
     return offset + size < offset;
 }
 
-/* What is wrong with the header, or NULL. */
+/* The error in the header, or NULL. */
 static const char *check_header(const struct wire_header *h)
 {
     if (unlikely(h->version != WIRE_VERSION))
@@ -172,7 +170,7 @@ static const char *check_advertise(const struct wire_advertise *announce)
                : NULL;
 }
 
-/* Where the rest lies is said only if it is to be fetched. */
+/* The address of the rest is allowed only if the rest has to be read. */
 static const char *check_write(const struct wire_packet *p, uint64_t address, uint64_t key)
 {
     bool is_stopped = (p->header.flags & WIRE_STOPPED) != 0;
@@ -192,7 +190,7 @@ static const char *check_split_copy(const struct wire_split_copy *split_copy)
     return range_wraps(split_copy->address, split_copy->size) ? "buffer of a part wraps" : NULL;
 }
 
-/* The payload of p says where the bytes lie: from here on it is these. */
+/* The payload of p names a bounce buffer: replaces it with the contents. */
 static const char *take_buffer(struct wire_packet *p)
 {
     struct wire_buffer in;
@@ -210,7 +208,7 @@ static const char *take_buffer(struct wire_packet *p)
     return NULL;
 }
 
-/* What is wrong with body and payload, or NULL. */
+/* The error in body and payload, or NULL. */
 static const char *check_body(const struct wire_packet *p)
 {
     if (!shapes[p->header.type].has_payload && p->payload_size != 0)

@@ -86,7 +86,7 @@
  *
  * Nothing here is trusted: wire_check() is the one place that looks at a packet
  * from outside and says whether its shape is right.  Request numbers and ranges
- * are checked by those who know them.
+ * are checked where they are used.
  */
 #ifndef WIRE_WIRE_H
 #define WIRE_WIRE_H
@@ -99,8 +99,7 @@
 
 #define WIRE_VERSION 11
 
-/* The longest message that anybody may send eagerly; what claims to be longer is
- * malformed. */
+/* The longest eager message; one that claims to be longer is malformed. */
 #define WIRE_EAGER_MAX (UINT64_C(1) << 20)
 
 enum wire_type {
@@ -134,17 +133,17 @@ enum wire_type {
 
 enum wire_flags {
     WIRE_WANTS_FIN = 1 << 0,     /* FIRST: of a synchronous send */
-    WIRE_SHORT_OF = 1 << 1,      /* RTS: eager, had there been credit for its payload */
-    WIRE_ANY_SOURCE = 1 << 2,    /* RTR, PEEK: of any source */
-    WIRE_CAPACITY_USED = 1 << 3, /* RTR: no further one comes before the next DEFER */
+    WIRE_SHORT_OF = 1 << 1,      /* RTS: it would have been eager with more payload credit */
+    WIRE_ANY_SOURCE = 1 << 2,    /* RTR, PEEK: from any source */
+    WIRE_CAPACITY_USED = 1 << 3, /* RTR: no other RTR comes before the next DEFER */
     WIRE_WON = 1 << 4,           /* CLAIM: it has the word of the receive; RETIRE: it has won */
     WIRE_HAS_DATA = 1 << 5,      /* PUT: the owner of the region is notified of data */
-    WIRE_LAST = 1 << 6,          /* ANSWER: it ends here */
-    WIRE_PULL = 1 << 7,          /* ANSWER: it wants a PUSH */
-    WIRE_STOPPED = 1 << 8,       /* WRITE, WRITTEN: no more is written */
-    WIRE_BROKEN = 1 << 9,        /* DATA: there is no payload, and none will come */
+    WIRE_LAST = 1 << 6,          /* ANSWER: it is the last */
+    WIRE_PULL = 1 << 7,          /* ANSWER: it requests a PUSH */
+    WIRE_STOPPED = 1 << 8,       /* WRITE, WRITTEN: no more data is written */
+    WIRE_BROKEN = 1 << 9,        /* DATA: without payload, and no other follows */
     WIRE_WITHDRAWN = 1 << 10,    /* FIN: the answer to a WITHDRAW */
-    WIRE_IN_BUFFER = 1 << 11,    /* EAGER, MORE, DATA: the payload says where the bytes lie */
+    WIRE_IN_BUFFER = 1 << 11,    /* EAGER, MORE, DATA: the payload names a bounce buffer */
 };
 
 struct wire_header {
@@ -155,7 +154,7 @@ struct wire_header {
             uint8_t version;
             uint16_t flags;
         };
-        uint32_t what; /* the three as one word, for those in a hurry */
+        uint32_t what; /* the three as one word, for speed */
     };
     uint64_t tag;
     uint64_t data;
@@ -186,7 +185,7 @@ struct wire_more {
 struct wire_rts {
     uint64_t sender;
     uint64_t size;
-    uint64_t address; /* where the data lies, for the transport's read */
+    uint64_t address; /* of the data, for the transport's read */
     uint64_t key;
 };
 
@@ -215,14 +214,14 @@ struct wire_defer {
     uint64_t epoch;
     uint64_t capacity;
     uint64_t from;  /* the number of an RTR, or 0 */
-    uint64_t table; /* of the core's offers, or 0 */
+    uint64_t table; /* the index of the sender's table words, or 0 */
 };
 
 struct wire_rtr {
     uint64_t receiver;
     uint64_t epoch;
-    uint64_t number; /* grows from RTR to RTR */
-    uint64_t word;   /* of the core's lock words, or 0 */
+    uint64_t number; /* increases with each RTR */
+    uint64_t word;   /* the name of a lock word, or 0 */
     uint64_t owner_id;
 };
 
@@ -230,7 +229,7 @@ struct wire_claim {
     uint64_t sender;
     uint64_t receiver;
     uint64_t size;
-    uint64_t address; /* as of an RTS */
+    uint64_t address; /* as in an RTS */
     uint64_t key;
 };
 
@@ -251,13 +250,13 @@ struct wire_peeked {
     uint64_t key;
 };
 
-/* PUT and GET. */
+/* The body of PUT and GET. */
 struct wire_range {
     uint64_t sender;
     uint64_t key;
-    uint64_t at; /* of the first byte, as the region counts */
+    uint64_t at; /* of the first byte, as addresses of the region count */
     uint64_t size;
-    uint64_t address; /* where the sender's buffer lies, for the transport; or 0 and 0 */
+    uint64_t address; /* of the sender's buffer, for the transport; or 0 and 0 */
     uint64_t exposed; /* its key */
 };
 
@@ -265,13 +264,13 @@ struct wire_atomic {
     uint64_t sender;
     uint64_t key;
     uint64_t at;
-    uint32_t what; /* WIRE_ATOMIC_...; the core knows operations and types */
+    uint32_t what; /* WIRE_ATOMIC_...; core knows operations and types */
     uint32_t count;
 };
 
 #define WIRE_ATOMIC_OP    0x000000ffu
 #define WIRE_ATOMIC_TYPE  0x0000ff00u
-#define WIRE_ATOMIC_FETCH 0x00010000u /* the answer brings what was there before */
+#define WIRE_ATOMIC_FETCH 0x00010000u /* the answer contains the previous values */
 
 struct wire_answer {
     uint64_t sender;
@@ -279,7 +278,7 @@ struct wire_answer {
     uint64_t offset;
 };
 
-/* The errno values that an ANSWER may bring are below. */
+/* The errno values in an ANSWER are below this. */
 #define WIRE_ERROR_MAX 4096u
 
 struct wire_push {
@@ -289,13 +288,13 @@ struct wire_push {
 
 struct wire_advertise {
     uint64_t receiver;
-    uint64_t number; /* grows from ADVERTISE to ADVERTISE */
+    uint64_t number; /* increases with each ADVERTISE */
     uint64_t from;
     uint64_t credit;
-    uint64_t word; /* of the core's lock words */
+    uint64_t word; /* the name of a lock word */
     uint64_t owner_id;
     uint64_t size;
-    uint64_t address; /* where the data goes, for the transport's write */
+    uint64_t address; /* of the destination, for the transport's write */
     uint64_t key;
 };
 
@@ -304,7 +303,7 @@ struct wire_write {
     uint64_t sender;
     uint64_t size; /* of the message, which may be longer than the receive */
     uint64_t done;
-    uint64_t address; /* as of an RTS; 0 unless WIRE_STOPPED */
+    uint64_t address; /* as in an RTS; 0 unless WIRE_STOPPED */
     uint64_t key;
 };
 
@@ -320,7 +319,7 @@ struct wire_split_copy {
     uint64_t receiver;
     uint64_t offset;
     uint64_t size;
-    uint64_t word; /* of the core's lock words */
+    uint64_t word; /* the name of a lock word */
     uint64_t owner_id;
     uint64_t address; /* of the first byte, for the transport's write */
     uint64_t key;
@@ -328,7 +327,7 @@ struct wire_split_copy {
 
 /* The payload of a packet with WIRE_IN_BUFFER. */
 struct wire_buffer {
-    uint64_t buffer; /* its number at the sender */
+    uint64_t buffer; /* the number of the buffer at the sender */
     uint64_t size;
 };
 
@@ -336,7 +335,7 @@ struct wire_withdraw {
     uint64_t sender;
 };
 
-/* A packet taken apart by wire_check(). */
+/* A packet decoded by wire_check(). */
 struct wire_packet {
     struct wire_header header;
     union {
@@ -369,8 +368,8 @@ struct wire_packet {
     uint64_t buffer; /* with WIRE_IN_BUFFER: the number of the bounce buffer, not checked */
 };
 
-/* wire_body_size - bytes between header and payload for a type, known at compile
- * time where type is; 0 for EAGER. */
+/* wire_body_size - the bytes between header and payload for a type; a compile-time constant if
+ * type is one.  0 for EAGER. */
 static inline size_t wire_body_size(enum wire_type type)
 {
     switch (type) {
@@ -435,11 +434,11 @@ static inline uint32_t wire_what(enum wire_type type)
     return (struct wire_header){.type = (uint8_t)type, .version = WIRE_VERSION}.what;
 }
 
-/* wire_copy_header - everything but the frame, which is the ring's.
+/* wire_copy_header - copies everything except the frame, which belongs to the ring.
  *
- * Field by field, and each is read once.  A wider load than the store before it has to
- * wait until that store is in the cache, and both the sender's header and the copy of the
- * receiver are used right after they were written. */
+ * It copies field by field, and reads each field once.  A load that is wider than the store
+ * before it has to wait until that store is in the cache, and both the sender's header and the
+ * copy of the receiver are used right after they were written. */
 static inline void wire_copy_header(struct wire_header *to,
                                     const volatile struct wire_header *from)
 {
@@ -450,7 +449,7 @@ static inline void wire_copy_header(struct wire_header *to,
     to->zero = from->zero;
 }
 
-/* wire_put_eager - everything but the frame of the header of such a message, field by field. */
+/* wire_put_eager - writes the header of such a message, except the frame, field by field. */
 static inline void wire_put_eager(volatile struct wire_header *to, uint32_t context_id,
                                   uint64_t tag, uint64_t data)
 {
@@ -461,9 +460,9 @@ static inline void wire_put_eager(volatile struct wire_header *to, uint32_t cont
     to->zero = 0;
 }
 
-/* wire_is_eager - the border for what comes most: true if this is a well-formed EAGER,
- * and then *header is a copy of its header but for the frame and the rest is payload.  Else
- * nothing is known: wire_check(). */
+/* wire_is_eager - the border for the most frequent packet: true if this is a well-formed EAGER,
+ * and then *header is a copy of its header without the frame, and the rest is payload.
+ * Otherwise wire_check() has to decide. */
 static inline bool wire_is_eager(const void *bytes, size_t size, struct wire_header *header)
 {
     if (size < sizeof *header)
@@ -472,14 +471,14 @@ static inline bool wire_is_eager(const void *bytes, size_t size, struct wire_hea
     return header->what == wire_what(WIRE_EAGER) && header->zero == 0;
 }
 
-/* "eager", ...; NULL for another number. */
+/* The name of a type, as "eager"; NULL for another number. */
 const char *wire_type_name(unsigned type);
 
 /*
- * wire_check - take a packet of size bytes from outside apart.
+ * wire_check - decodes a packet of size bytes from outside.
  *
- * Copies header and body out first, so what is checked is what is used even if
- * the memory is shared with the sender.
+ * Copies header and body first, so the checked values are the ones that are used, even if the
+ * memory is shared with the sender.
  *
  * Returns    0 and *packet; -EPROTO and *reason (constant text): too short, wrong
  *            version, unknown type or flags, fields that must be zero are not,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire_test.c - good packets come out as they went in, all others are refused.
+ * wire_test.c - valid packets are decoded without a change, all others are refused.
  *
- * Each bad packet is a good one with one thing changed, and the reason tells that
- * the check refused that thing.
+ * Each invalid packet is a valid one with one thing changed, and the reason shows that the
+ * check refused that thing.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_CREDIT:
     case WIRE_DEFER:
     case WIRE_RETIRE:
-    case WIRE_PUT: /* its own: data, with a flag */
+    case WIRE_PUT: /* it may have data of its own, with a flag */
     case WIRE_GET:
     case WIRE_ATOMIC:
     case WIRE_ANSWER:
@@ -84,7 +84,7 @@ static struct wire_header *header(void)
     return (struct wire_header *)(void *)packet.bytes;
 }
 
-/* The packet is let in; its payload is not looked at. */
+/* Decodes the packet, which must be valid; does not check its payload. */
 static struct wire_packet good_in_buffer(void)
 {
     struct wire_packet out;
@@ -169,7 +169,7 @@ static const struct {
     enum wire_type type;
     const void *body;
     size_t payload_size;
-    unsigned flags; /* that it may have */
+    unsigned flags; /* the flags that it may have */
 } samples[] = {
     {WIRE_EAGER, NULL, 0, 0},
     {WIRE_EAGER, NULL, 40, 0},
@@ -203,7 +203,7 @@ static const struct {
     {WIRE_WITHDRAW, &a_withdraw, 0, 0},
 };
 
-/* Every type has a sample, so what goes through all samples goes through all types. */
+/* Every type has a sample, so a test of all samples covers all types. */
 static void every_type_has_a_sample(void **state)
 {
     unsigned seen = 0;
@@ -248,7 +248,7 @@ static bool may_be_in_buffer(enum wire_type type)
     return type == WIRE_EAGER || type == WIRE_MORE || type == WIRE_DATA;
 }
 
-/* Such a packet, whose bytes lie in bounce buffer 3 of its sender. */
+/* Builds such a packet, whose bytes are in bounce buffer 3 of its sender. */
 static void build_in_buffer(size_t i, uint64_t size)
 {
     const struct wire_buffer in = {.buffer = 3, .size = size};
