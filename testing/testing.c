@@ -30,7 +30,7 @@ static const struct param params[] = {
      "within a read or write",
      TESTING_AT(fault_die)},
     {"FAULT_HOST", PARAM_COUNT, PARAM_TEST, NULL, "0", 0, 0, NULL,
-     "processes with different numbers take each other for those of another machine",
+     "processes with different numbers take each other for processes of another machine",
      offsetof(struct transport_settings, shm.host)},
 };
 
@@ -85,7 +85,8 @@ static const struct param tuning[] = {
      "how long a device on a thread or in a process may take to begin",
      TUNING_AT(device_answer_ns)},
     {"DEVICE_PROGRAM", PARAM_STRING, PARAM_TEST, NULL, "", 0, 0, NULL,
-     "the program of soft-process, if it is not beside the library", TUNING_AT(device_program)},
+     "the program of soft-process, if it is not in the folder of the library",
+     TUNING_AT(device_program)},
 };
 
 /* ---- transports ---- */

@@ -28,7 +28,7 @@ static const struct {
 
 /* Commands that are not tools, and their help. */
 static const char *const others[][2] = {
-    {"help", "this text, or that of a command: mbx help run"},
+    {"help", "this text, or the text of a command: mbx help run"},
     {"version", "the version of the library, and how it was built"},
     {"complete", "completion for a shell: mbx complete bash|zsh|fish"},
 };

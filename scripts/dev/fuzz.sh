@@ -8,7 +8,7 @@
 #   core     mbx queues is fed core files, and memory of ranks, in which numbers are others
 #   snapshot mbx doctor is fed what no mbx on another host answers
 #
-# For 60 SECONDS.  What is found new stays in build-test/fuzz/found/ and is where the next run goes on.
+# Runs for 60 SECONDS.  New inputs stay in build-test/fuzz/found/, where the next run starts.
 ! wants_help "$@" || explain
 target=wire most=512
 case ${1-} in

@@ -4,7 +4,7 @@
 #   (no argument)         what to run before each commit, in 4 minutes: the build of gcc, its tests in their short forms and in
 #                         few configurations, and the checks of the source.  Its last lines say what it leaves out
 #   TEST                  this test (its name, or the name and what follows a _) in the build of gcc, in its long form
-#   FILE                  the tests of this source file: those of tests/by-file, or those made from it
+#   FILE                  the tests of this source file: its row in tests/by-file, or the tests that are built from it
 #   all                   gcc, clang, asan, tsan and static: what continuous integration runs, in 25 minutes
 #   release               all, and after it what is to be run before a release: lists, network, hosts, verbs, all
 #                         mutants, 30 minutes of simulation, 10 minutes of each fuzzer, other MPIs: hours

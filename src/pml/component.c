@@ -31,12 +31,13 @@ static int component_register(void)
     extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
 
     priority = PRIORITY;
-    (void)mca_base_component_var_register(&mca_pml_matchbox_component.pmlm_version, "priority",
-                                          "Priority of the component; above those of ob1 and "
-                                          "ucx it is chosen without being asked "
-                                          "for",
-                                          MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_3,
-                                          MCA_BASE_VAR_SCOPE_READONLY, &priority);
+    (void)mca_base_component_var_register(
+        &mca_pml_matchbox_component.pmlm_version, "priority",
+        "Priority of the component; if it is higher than "
+        "the priorities of ob1 and ucx, the component is chosen "
+        "although nobody asks for it",
+        MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY,
+        &priority);
     return OMPI_SUCCESS;
 }
 

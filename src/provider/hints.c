@@ -154,7 +154,7 @@ static bool ep_fits(const struct fi_ep_attr *hint)
                    &hint->type, FI_TYPE_EP_TYPE, hint->type, "FI_EP_RDM") &&
             one_of("ep_attr->protocol",
                    hint->protocol == FI_PROTO_UNSPEC || hint->protocol == PROV_PROTOCOL,
-                   &hint->protocol, FI_TYPE_PROTOCOL, hint->protocol, "that of Matchbox") &&
+                   &hint->protocol, FI_TYPE_PROTOCOL, hint->protocol, "Matchbox's") &&
             within("ep_attr->protocol_version", hint->protocol_version, 1) &&
             within("ep_attr->max_msg_size", hint->max_msg_size, PROV_MESSAGE_MAX) &&
             within("ep_attr->max_order_raw_size", hint->max_order_raw_size, PROV_MESSAGE_MAX) &&
@@ -202,7 +202,7 @@ bool prov_hints_fit(const struct fi_info *hints)
                       hints->addr_format == PROV_ADDR_FORMAT ||
                       hints->addr_format == FI_ADDR_STR,
                   &hints->addr_format, FI_TYPE_ADDR_FORMAT, hints->addr_format,
-                  "that of Matchbox, or FI_ADDR_STR,") &&
+                  "Matchbox's format, or FI_ADDR_STR,") &&
            fabric_fits(hints->fabric_attr) && domain_fits(hints->domain_attr) &&
            ep_fits(hints->ep_attr) && tx_fits(hints->tx_attr, caps) &&
            rx_fits(hints->rx_attr, caps);

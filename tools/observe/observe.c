@@ -74,7 +74,7 @@ static void refuse(struct finder *finder, const struct inspect_head *head, uint3
         snprintf(finder->why, sizeof finder->why,
                  "process %" PRIu32
                  ": it runs over Matchbox %s, whose pages are of version %" PRIu32
-                 "; mbx %s reads those of version %u",
+                 "; mbx %s reads pages of version %u",
                  pid, head->library, head->version, mbx_version(), INSPECT_VERSION);
     else
         snprintf(finder->why, sizeof finder->why, "process %" PRIu32 ": %s", pid, wrong);

@@ -71,8 +71,9 @@ static void say_unreachable(const struct shm *shm, const struct transport_addres
                       "shares memory with it";
 
     if (is_passed && shm->passes)
-        why = "it is on another machine, in another network namespace (give containers that of "
-              "their host, as podman --net=host does), or of another user outside of its "
+        why = "it is on another machine, in another network namespace (give containers the "
+              "namespace of their host, as podman --net=host does), or of another user outside "
+              "of its "
               "container";
     else if (!is_passed && !shm->passes)
         why =
