@@ -40,6 +40,7 @@ void program_draw(struct plan *plan)
     plan->percent_depends = (uint32_t)random_below(&r, 61);
     percent_wild = wild[random_below(&r, ARRAY_COUNT(wild))];
     plan->has_deaths = false;
+    plan->percent_memory = 0;
     for (uint32_t i = 0; i < plan->count; i++) {
         struct op op = plan->ops[i];
 

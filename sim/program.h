@@ -78,7 +78,7 @@ static inline bool call_is_probe(enum call_kind kind)
     return kind == CALL_IPROBE || kind == CALL_PROBE;
 }
 
-/* Makes a plan of such programs, in which nobody dies. */
+/* Makes a plan of such programs, in which nobody dies and no allocation fails. */
 void program_draw(struct plan *plan);
 
 void program_begin(struct program *program);
