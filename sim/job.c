@@ -16,6 +16,7 @@
 #include "check.h"
 #include "core/core.h"
 #include "device/host/offload.h"
+#include "replays.h"
 #include "windows.h"
 
 /* When nothing has happened for so long, nothing will: longer than a rank stalls, and than it
@@ -89,6 +90,7 @@ static void open_all(struct job *job)
     for (uint32_t who = 0; who < plan->ranks; who++) {
         struct rank *rank = &job->ranks[who];
 
+        program_begin(&rank->program);
         rank->first = rank->next = op;
         while (op < plan->count && plan->ops[op].rank == who)
             op++;
@@ -119,6 +121,8 @@ static void run_program(struct job *job)
     settle(job, job->begin_ns + end_ns);
     if (job->why[0] == '\0')
         waits_end(job);
+    if (job->why[0] == '\0' && job->replay != NULL)
+        replay_stop(job);
     if (!has_ended(job))
         job_wrong(job, "a rank does not come to the end of its program");
 }
@@ -164,6 +168,25 @@ static void run_cancels(struct job *job)
     settle(job, sim_now());
 }
 
+/* What a replay has withheld is posted after all, and nothing comes for it. */
+static void run_withheld(struct job *job)
+{
+    for (uint32_t i = 0; i < job->plan->count && job->why[0] == '\0'; i++) {
+        struct item *item = job_item(job, job->plan->ops[i].id);
+
+        if (!item->is_withheld || item->is_cancelled)
+            continue;
+        item->is_withheld = false;
+        rank_do(job, item);
+        sim_alarm(item->op.rank, sim_now());
+    }
+    settle(job, sim_now());
+    if (job->why[0] == '\0')
+        check_met(job);
+    if (job->why[0] == '\0')
+        replay_compare(job);
+}
+
 /* A receive for each message that nobody has received. */
 static void run_drain(struct job *job)
 {
@@ -193,6 +216,10 @@ static void run(struct job *job)
     run_program(job);
     if (job->why[0] == '\0')
         check_met(job);
+    if (job->why[0] == '\0' && job->replay != NULL)
+        replay_compare(job);
+    if (job->why[0] == '\0' && job->replay != NULL)
+        run_withheld(job);
     if (job->why[0] == '\0')
         run_cancels(job);
     if (job->why[0] == '\0')
@@ -293,10 +320,31 @@ static void waits_add(const struct wait_counts *more)
     }
 }
 
-bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts, char *why,
-             size_t size)
+void job_counts_add(struct job_counts *sum, const struct job_counts *counts)
 {
-    struct job job = {.plan = plan, .is_verbose = is_verbose, .live = mem_live()};
+    sum->operations += counts->operations;
+    sum->packets += counts->packets;
+    sum->sent += counts->sent;
+    sum->received += counts->received;
+    sum->cancelled += counts->cancelled;
+    sum->truncated += counts->truncated;
+    sum->failed += counts->failed;
+    sum->deaths += counts->deaths;
+    sum->deferred += counts->deferred;
+    sum->claims_met += counts->claims_met;
+    sum->pulled += counts->pulled;
+    sum->held += counts->held;
+    sum->advert += counts->advert;
+    sum->rendezvous += counts->rendezvous;
+    sum->virtual_ns += counts->virtual_ns;
+    sum->digest = sum->digest * 31 + counts->digest;
+}
+
+bool job_run(const struct plan *plan, struct replay *replay, bool is_verbose,
+             struct job_counts *counts, char *why, size_t size)
+{
+    struct job job = {
+        .plan = plan, .replay = replay, .is_verbose = is_verbose, .live = mem_live()};
     struct sim_config network = plan->network;
 
     random_seed(&job.chance, ~plan->seed);

@@ -18,6 +18,7 @@
 
 #include "base/random.h"
 #include "plan.h"
+#include "program.h"
 #include "waits.h"
 
 struct mbx_ep;
@@ -31,9 +32,13 @@ struct item {
     bool is_cancelled; /* ... and was in time */
     bool is_void;      /* message: there was no memory to send it, or it was taken back */
     bool is_drain;     /* receive of the end */
-    uint8_t tries;     /* of an mprobe */
-    uint32_t got;      /* receive, probe: id of the message, or 0 */
+    bool is_withheld; /* receive: not posted, as nothing came for it in the record: replays.h */
+    bool is_received; /* message: by a receive that is complete, or it was discarded */
+    bool is_reported; /* a call has told the program that it is complete: program.h */
+    uint8_t tries;    /* of an mprobe */
+    uint32_t got;     /* receive, probe: id of the message, or 0 */
     uint32_t taken_by; /* message: id of the receive, or 0 */
+    uint32_t key;      /* message: what its content depends on, besides the id */
     uint32_t completions;
     uint32_t notified; /* receive from any source: so often of a peer that has died */
     int error;
@@ -59,6 +64,7 @@ struct rank {
     uint32_t known;
     uint64_t cells[PLAN_CELLS];
     struct wait wait;
+    struct program program;
 };
 
 struct job_counts {
@@ -80,15 +86,18 @@ struct job {
     uint64_t steps; /* of its ranks */
     struct job_counts counts;
     struct wait_counts waits;
-    uint64_t last_ns;    /* when something was begun, or has completed */
-    struct looks *looks; /* waits.c; or NULL */
-    bool is_over;        /* all events are; who still waits does so for ever */
-    char why[256];       /* empty: all is right */
+    uint64_t last_ns;      /* when something was begun, or has completed */
+    struct looks *looks;   /* waits.c; or NULL */
+    struct replay *replay; /* replays.c; or NULL */
+    bool is_over;          /* all events are; who still waits does so for ever */
+    char why[256];         /* empty: all is right */
 };
 
-/* True if all was right; else why says what was not. */
-bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts, char *why,
-             size_t size);
+/* True if all was right; else why says what was not.  replay: of replays_run(), or NULL. */
+bool job_run(const struct plan *plan, struct replay *replay, bool is_verbose,
+             struct job_counts *counts, char *why, size_t size);
+
+void job_counts_add(struct job_counts *sum, const struct job_counts *counts);
 
 /* Of all jobs until now. */
 const struct wait_counts *job_waits(void);
@@ -123,6 +132,10 @@ void rank_open(struct job *job, uint32_t who);
 void rank_run(struct job *job, uint32_t who);
 /* Does this one now. */
 void rank_do(struct job *job, struct item *item);
+/* One round. */
+void rank_progress(struct job *job, uint32_t who);
+/* Does this probe find a message? */
+bool rank_probe(struct job *job, struct item *item);
 void rank_close(struct job *job, uint32_t who);
 /* The number of a rank among the peers of who. */
 uint32_t rank_peer(struct job *job, uint32_t who, uint32_t rank);

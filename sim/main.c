@@ -6,6 +6,7 @@
  *   sim --seeds FILE               the jobs of a list
  *   sim --campaign 30m             new jobs for so long
  *   sim --count 100 --first 7      jobs 7 to 106
+ *   sim --replays --count 100      each job is recorded, and replayed over another network
  *
  * One line for each job with --lines, and what was counted at the end.  A job that fails is
  * shrunk and printed.  What is printed of a job follows from its seed alone.
@@ -23,6 +24,7 @@
 #include "base/random.h"
 #include "idle.h"
 #include "job.h"
+#include "replays.h"
 #include "shrink.h"
 
 #define SHRINK_JOBS 3000
@@ -32,7 +34,7 @@ struct options {
     uint64_t first, count;
     uint64_t seconds; /* of a campaign, or 0 */
     uint32_t ranks, per_rank, idle;
-    bool is_verbose, has_lines, is_quiet, fails_memory, has_doctor;
+    bool is_verbose, has_lines, is_quiet, fails_memory, has_doctor, has_replays;
 };
 
 struct totals {
@@ -46,7 +48,8 @@ static void help(void)
 {
     printf(
         "usage: sim [SEED=N | --seeds FILE | --campaign TIME | --count N [--first N]]\n"
-        "           [--ranks N] [--per-rank N] [--memory] [--doctor] [--lines] [--quiet]\n"
+        "           [--ranks N] [--per-rank N] [--memory] [--doctor | --replays]\n"
+        "           [--lines] [--quiet]\n"
         "       sim --idle RANKS\n"
         "\n"
         "Runs jobs of many ranks in this process, in virtual time; each follows from its\n"
@@ -63,6 +66,8 @@ static void help(void)
         "  --memory         in some jobs an allocation fails now and then\n"
         "  --doctor         ranks that block; is mbx doctor's graph right about who is "
         "deadlocked?\n"
+        "  --replays        each job is recorded and replayed over another network: does each\n"
+        "                   receive get the same message?\n"
         "  --lines          a line for each job\n"
         "  --quiet          with SEED=N: not packet by packet\n"
         "  --idle RANKS     what idle endpoints and peers cost, in bytes\n",
@@ -82,12 +87,30 @@ static void usage_error(const char *format, const char *what)
 
 /* ---- one job ---- */
 
+static bool run_plan(const struct plan *plan, bool is_verbose, struct job_counts *counts,
+                     char *why, size_t size)
+{
+    return plan->is_replayed ? replays_run(plan, is_verbose, counts, why, size)
+                             : job_run(plan, NULL, is_verbose, counts, why, size);
+}
+
 static bool is_failing(const struct plan *plan)
 {
     struct job_counts counts;
     char why[256];
 
-    return !job_run(plan, false, &counts, why, sizeof why);
+    return !run_plan(plan, false, &counts, why, sizeof why);
+}
+
+static void print_moved(const struct plan *plan)
+{
+    struct plan moved;
+
+    plan_copy(&moved, plan);
+    plan_move(&moved);
+    printf("the other network:\n");
+    plan_print_network(&moved);
+    plan_free(&moved);
 }
 
 static void report(const struct options *o, struct plan *plan, const char *first_why)
@@ -99,30 +122,12 @@ static void report(const struct options *o, struct plan *plan, const char *first
            plan->ranks, plan->count, first_why);
     fflush(stdout);
     plan_shrink(plan, is_failing, SHRINK_JOBS);
-    job_run(plan, o->is_verbose, &counts, why, sizeof why);
+    run_plan(plan, o->is_verbose, &counts, why, sizeof why);
     printf("with %" PRIu32 " operations: %s\n", plan->count, why);
     plan_print(plan);
+    if (plan->is_replayed)
+        print_moved(plan);
     fflush(stdout);
-}
-
-static void add_counts(struct job_counts *sum, const struct job_counts *counts)
-{
-    sum->operations += counts->operations;
-    sum->packets += counts->packets;
-    sum->sent += counts->sent;
-    sum->received += counts->received;
-    sum->cancelled += counts->cancelled;
-    sum->truncated += counts->truncated;
-    sum->failed += counts->failed;
-    sum->deaths += counts->deaths;
-    sum->deferred += counts->deferred;
-    sum->claims_met += counts->claims_met;
-    sum->pulled += counts->pulled;
-    sum->held += counts->held;
-    sum->advert += counts->advert;
-    sum->rendezvous += counts->rendezvous;
-    sum->virtual_ns += counts->virtual_ns;
-    sum->digest = sum->digest * 31 + counts->digest;
 }
 
 static void print_counts(const struct job_counts *c)
@@ -167,11 +172,13 @@ static bool run_seed(const struct options *o, uint64_t seed, uint32_t ranks, uin
         plan.percent_memory = 0;
     if (o->has_doctor)
         waits_draw(&plan);
+    if (o->has_replays)
+        program_draw(&plan);
     if (o->is_verbose)
         plan_print(&plan);
-    ok = job_run(&plan, o->is_verbose, &counts, why, sizeof why);
+    ok = run_plan(&plan, o->is_verbose, &counts, why, sizeof why);
     totals->jobs++;
-    add_counts(&totals->counts, &counts);
+    job_counts_add(&totals->counts, &counts);
     if (o->has_lines) {
         printf("seed %" PRIu64 " ranks %" PRIu32 ": ", seed, plan.ranks);
         print_counts(&counts);
@@ -324,12 +331,16 @@ static void parse(struct options *o, int argc, char **argv)
             o->fails_memory = true;
         } else if (strcmp(name, "--doctor") == 0) {
             o->has_doctor = true;
+        } else if (strcmp(name, "--replays") == 0) {
+            o->has_replays = true;
         } else if (strcmp(name, "--quiet") == 0) {
             o->is_quiet = true;
         } else {
             usage_error("unknown argument '%s'", name);
         }
     }
+    if (o->has_doctor && o->has_replays)
+        usage_error("--doctor and %s are not for one job", "--replays");
     o->is_verbose &= !o->is_quiet;
 }
 
@@ -375,5 +386,7 @@ int main(int argc, char **argv)
     print_counts(&totals.counts);
     if (o.has_doctor)
         print_waits(job_waits());
+    if (o.has_replays)
+        ok = replays_tell() && ok;
     return ok ? 0 : 1;
 }

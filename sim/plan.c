@@ -151,7 +151,7 @@ static void draw_long(struct plan *p, struct profile *m)
 
 /* Messages of several packets are eager, and have space, so that what follows the first one is
  * copied into bounce buffers as soon as their receiver has met one of them. */
-static void draw_streams(struct plan *p, struct profile *m)
+static void draw_space(struct plan *p, struct profile *m)
 {
     for (uint32_t i = 0; i < p->variants; i++) {
         set_param(p->params[i], "EAGER_LIMIT", "16K");
@@ -161,6 +161,11 @@ static void draw_streams(struct plan *p, struct profile *m)
     }
     draw_long(p, m);
     p->network.depth = chance(m, 30) ? 4 : 64;
+}
+
+/* Many messages are of several packets. */
+static void draw_streams(struct plan *p, struct profile *m)
+{
     for (uint32_t i = 0; i < p->count; i++) {
         struct op *op = &p->ops[i];
 
@@ -171,35 +176,53 @@ static void draw_streams(struct plan *p, struct profile *m)
     }
 }
 
-/* Endpoints have bounce buffers. */
-static void draw_buffers(struct plan *p, struct profile *m)
+/* Endpoints have bounce buffers.  True: they have space for many messages of several packets. */
+static bool draw_buffers(struct plan *p, struct profile *m)
 {
     p->network.buffers = chance(m, 40) ? 1 + below(m, SIM_BUFFERS_MAX) : 0;
     if (p->network.buffers == 0)
-        return;
+        return false;
     for (uint32_t i = 0; i < p->variants; i++)
         set_param(p->params[i], "OVERSUBSCRIBED", "no");
-    if (chance(m, 60))
-        draw_streams(p, m);
+    if (!chance(m, 60))
+        return false;
+    draw_space(p, m);
+    return true;
 }
 
-static void draw_more(struct plan *p, struct profile *m)
+static void draw_devices(struct plan *p, struct profile *m)
 {
-    p->percent_memory = chance(m, 15) ? 1 + below(m, 20) : 0;
     p->has_device = chance(m, 25);
     for (uint32_t i = 0; i < p->variants && p->has_device; i++)
         draw_device(m, p->params[i]);
-    for (uint32_t i = 0; i < p->count; i++)
-        if (p->ops[i].kind == OP_DIE && chance(m, 30))
-            p->ops[i].kind = OP_LEAVE;
+}
+
+static void draw_copies(struct plan *p, struct profile *m)
+{
     for (uint32_t i = 0; i < p->variants; i++)
         draw_share(m, p->params[i]);
     p->percent_pieces = chance(m, 40) ? 10 + below(m, 91) : 0;
     for (uint32_t i = 0; i < p->variants; i++)
         draw_calm(m, p->params[i]);
-    draw_buffers(p, m);
+}
+
+static void draw_held(struct plan *p, struct profile *m)
+{
     for (uint32_t i = 0; i < p->variants && p->has_device; i++)
         draw_holds(m, p->params[i]);
+}
+
+static void draw_more(struct plan *p, struct profile *m)
+{
+    p->percent_memory = chance(m, 15) ? 1 + below(m, 20) : 0;
+    draw_devices(p, m);
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->ops[i].kind == OP_DIE && chance(m, 30))
+            p->ops[i].kind = OP_LEAVE;
+    draw_copies(p, m);
+    if (draw_buffers(p, m))
+        draw_streams(p, m);
+    draw_held(p, m);
 }
 
 static void draw_network(struct plan *p, struct profile *m)
@@ -415,6 +438,60 @@ void plan_make(struct plan *p, uint64_t seed, uint32_t ranks, uint32_t per_rank)
     qsort(p->ops, p->count, sizeof *p->ops, op_compare);
 }
 
+/* ---- the same operations elsewhere ---- */
+
+/* Each rank begins its operations at other moments, in the same order. */
+static void draw_times(struct plan *p, struct profile *m)
+{
+    uint64_t was_ns = 0, at_ns = 0, pace = 0;
+
+    for (uint32_t i = 0; i < p->count; i++) {
+        struct op *op = &p->ops[i];
+        uint64_t stall_ns;
+
+        if (i == 0 || op->rank != op[-1].rank) {
+            was_ns = at_ns = 0;
+            pace = below(m, 4);
+        }
+        at_ns += random_below(&m->r, (op->at_ns - was_ns) * pace + 1);
+        was_ns = op->at_ns;
+        stall_ns = op->until_ns > op->at_ns ? op->until_ns - op->at_ns : 0;
+        op->at_ns = at_ns;
+        if (op->kind == OP_STALL)
+            op->until_ns = at_ns + random_below(&m->r, 2 * stall_ns + 1) % (300 * CLOCK_MS);
+    }
+}
+
+/* No standard send waits for its receive: long ones in pieces may. */
+static void give_space(struct plan *p)
+{
+    p->percent_pieces = 0;
+    for (uint32_t i = 0; i < p->variants; i++) {
+        set_param(p->params[i], "MATCH_AT", "receiver");
+        set_param(p->params[i], "EAGER_LIMIT", "128K");
+        set_param(p->params[i], "WINDOW", "unlimited");
+        set_param(p->params[i], "WINDOW_PAYLOAD", "unlimited");
+    }
+}
+
+void plan_move(struct plan *p)
+{
+    struct profile m = {0};
+
+    random_seed(&m.r, p->seed ^ UINT64_C(0x6e6574776f726b32));
+    memset(p->params, 0, sizeof p->params);
+    draw_network(p, &m);
+    p->network.seed = random_next(&m.r);
+    draw_settings(p, &m);
+    draw_devices(p, &m);
+    draw_copies(p, &m);
+    draw_buffers(p, &m);
+    draw_held(p, &m);
+    draw_times(p, &m);
+    if (p->is_buffered)
+        give_space(p);
+}
+
 void plan_free(struct plan *p)
 {
     free(p->ops);
@@ -461,7 +538,7 @@ void op_print(const struct op *op)
     printf("\n");
 }
 
-void plan_print(const struct plan *p)
+void plan_print_network(const struct plan *p)
 {
     const struct sim_config *w = &p->network;
 
@@ -483,6 +560,11 @@ void plan_print(const struct plan *p)
                 printf(" %s", p->params[v][i]);
         printf(" capacity %" PRIu32 "\n", p->capacity);
     }
+}
+
+void plan_print(const struct plan *p)
+{
+    plan_print_network(p);
     for (uint32_t i = 0; i < p->count; i++)
         op_print(&p->ops[i]);
 }

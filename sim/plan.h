@@ -61,6 +61,11 @@ struct plan {
     uint32_t percent_waits;  /* of operations behind which the rank waits: waits.h */
     bool tells_waits;        /* ... and the operations that it waits for are known */
     uint32_t percent_pieces; /* of sends and receives whose data is behind callbacks */
+    bool is_replayed; /* replays.h: it runs three times; of its operations program.h says */
+    bool is_buffered; /* ... and a send may be complete before its message is received */
+    uint32_t percent_calls; /* of operations after which the rank tests or waits: program.h */
+    uint32_t percent_blocking; /* ... of which so many wait */
+    uint32_t percent_depends;  /* of operations that depend on what the rank was told */
     char params[PLAN_VARIANTS][PLAN_PARAMS][40]; /* rank r has those of r % variants */
     struct op *ops;                              /* by rank, then by time */
     uint32_t count, last_id;
@@ -77,11 +82,15 @@ static inline bool op_is_message(const struct op *op)
 void plan_make(struct plan *plan, uint64_t seed, uint32_t ranks, uint32_t per_rank);
 void plan_free(struct plan *plan);
 
+/* Gives a plan another network, other settings and other times: its operations stay the same. */
+void plan_move(struct plan *plan);
+
 /* The same with another list of operations, which the copy owns. */
 void plan_copy(struct plan *to, const struct plan *from);
 
-/* A line of settings, and a line for each operation. */
+/* Lines of settings, and a line for each operation. */
 void plan_print(const struct plan *plan);
+void plan_print_network(const struct plan *plan);
 void op_print(const struct op *op);
 
 #endif

@@ -43,6 +43,12 @@ static bool content_is(const unsigned char *buf, uint32_t id, size_t size)
     return true;
 }
 
+/* What makes the content of this message. */
+static uint32_t content_of(const struct item *message)
+{
+    return message->op.id + message->key;
+}
+
 static unsigned char *buffer(size_t size)
 {
     unsigned char *buf = malloc(size + 1);
@@ -135,6 +141,14 @@ static bool is_explained(struct job *job, const struct item *item,
            (c->error == -ENOTCONN || c->error == -EHOSTUNREACH || c->error == -EHOSTDOWN);
 }
 
+/* Its send is complete now: program.h. */
+static void message_received(struct job *job, struct item *message)
+{
+    message->is_received = true;
+    if (job->replay != NULL)
+        sim_alarm(message->op.rank, sim_now());
+}
+
 static void receive_failed(struct job *job, struct item *item, const struct mbx_completion *c)
 {
     if (c->error == -ECANCELED && item->is_asked) {
@@ -172,11 +186,12 @@ static void receive_done(struct job *job, struct item *item, const struct mbx_co
              c->received != fits)
         job_wrong(job, "receive %" PRIu32 " ends with %d, %zu bytes", item->op.id, c->error,
                   c->received);
-    else if (!content_is(item->buf, item->got, fits))
+    else if (!content_is(item->buf, content_of(job_item(job, item->got)), fits))
         job_wrong(job, "receive %" PRIu32 ": message %" PRIu32 " has changed", item->op.id,
                   item->got);
     else if (item->buf[item->op.size] != 0x5a)
         job_wrong(job, "receive %" PRIu32 ": written beyond its end", item->op.id);
+    message_received(job, job_item(job, item->got));
     job->counts.received++;
     job->counts.truncated += c->error != 0;
 }
@@ -331,7 +346,7 @@ static int do_send(struct job *job, struct item *item)
     int err;
 
     item->is_live = true;
-    content_fill(buf, op->id, op->size);
+    content_fill(buf, content_of(item), op->size);
     if (op->kind == OP_INJECT) {
         err = mbx_inject(ep, peer, op->context_id, op->tag, buf, op->size, op->id);
         memset(buf, 0xee, op->size);
@@ -385,6 +400,17 @@ static int do_probe(struct job *job, struct item *item)
     return 0;
 }
 
+bool rank_probe(struct job *job, struct item *item)
+{
+    int err = do_probe(job, item);
+
+    if (err != 0)
+        job_wrong(job, "%s %" PRIu32 " returns %d", op_names[item->op.kind], item->op.id, err);
+    if (item->is_live)
+        job->last_ns = sim_now();
+    return item->is_live;
+}
+
 static int do_claimed(struct job *job, struct item *item)
 {
     const struct op *op = &item->op;
@@ -398,8 +424,10 @@ static int do_claimed(struct job *job, struct item *item)
         return 0;
     probe->is_claimed = false;
     item->got = probe->got;
-    if (op->kind == OP_DISCARD)
+    if (op->kind == OP_DISCARD) {
+        message_received(job, job_item(job, item->got));
         return mbx_discard(ep, probe->message);
+    }
     item->is_live = true;
     item->buf = buffer(op->size);
     buf = lay_out(job, op, item->buf, &options, &layout);
@@ -534,10 +562,17 @@ void rank_do(struct job *job, struct item *item)
 
 /* ---- the rank as a whole ---- */
 
-/* Does an mprobe have another try, a little later? */
-static bool asks_again(struct rank *rank, struct item *item)
+void rank_progress(struct job *job, uint32_t who)
 {
-    if (item->op.kind != OP_MPROBE || item->is_live || ++item->tries >= MPROBES_MAX)
+    mbx_progress(job->ranks[who].ep);
+    poll_all(job, who);
+}
+
+/* Does an mprobe have another try, a little later? */
+static bool asks_again(const struct job *job, struct rank *rank, struct item *item)
+{
+    if (item->op.kind != OP_MPROBE || item->is_live || job->replay != NULL ||
+        ++item->tries >= MPROBES_MAX)
         return false;
     rank->again_ns = sim_now() + 10 * CLOCK_US;
     return true;
@@ -560,14 +595,17 @@ static bool do_due(struct job *job, uint32_t who)
         const struct op *op = &job->plan->ops[rank->next];
         struct item *item = job_item(job, op->id);
 
-        if (waits_on(job, who) || next_ns(job, rank) > sim_now())
+        if (waits_on(job, who) || !program_return(job, who) || next_ns(job, rank) > sim_now())
             break;
         item->op = *op;
-        rank_do(job, item);
+        if (job->replay != NULL)
+            program_do(job, who, item);
+        else
+            rank_do(job, item);
         if (rank->is_dead)
             return false;
         ep_check(rank->ep);
-        if (asks_again(rank, item))
+        if (asks_again(job, rank, item))
             break;
         rank->next++;
         waits_begin(job, who, item);
@@ -600,10 +638,12 @@ void rank_run(struct job *job, uint32_t who)
     mem_fail_at(0);
     poll_all(job, who);
     ep_check(rank->ep);
-    if (waits_on(job, who))
+    if (waits_on(job, who) || !program_return(job, who))
         is_blocked = true; /* until something wakes it */
     if (is_blocked && waits_again_ns(job, who) != 0)
         sim_alarm(who, waits_again_ns(job, who));
+    if (is_blocked && program_again_ns(job, who) != 0)
+        sim_alarm(who, program_again_ns(job, who));
     if (rank->next < rank->end && !is_blocked)
         sim_alarm(who, next_ns(job, rank));
     if (rounds != ROUNDS_MAX)

@@ -8,10 +8,16 @@ first=$(mktemp "${TMPDIR:-/tmp}/matchbox-same.XXXXXX")
 second=$(mktemp "${TMPDIR:-/tmp}/matchbox-same.XXXXXX")
 trap 'rm -f "$first" "$second"' EXIT
 
-"$1" --count 150 --lines >"$first"
-"${2:-$1}" --count 150 --lines >"$second"
-[ "$(wc -l <"$first")" = 151 ] || {
-    echo "same_test: 151 lines were expected:"
+# lines_of SIM: the lines of jobs, and of jobs that are replayed.
+lines_of() {
+    "$1" --count 150 --lines
+    "$1" --replays --count 100 --lines
+}
+
+lines_of "$1" >"$first"
+lines_of "${2:-$1}" >"$second"
+[ "$(grep -c '^seed ' "$first")" = 250 ] || {
+    echo "same_test: 250 jobs were expected:"
     tail -n 3 "$first"
     exit 1
 }

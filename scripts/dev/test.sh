@@ -7,7 +7,7 @@
 #   FILE                  the tests of this source file: its row in tests/by-file, or the tests that are built from it
 #   all                   gcc, clang, asan, tsan and static: what continuous integration runs, in 25 minutes
 #   release               all, and after it what is to be run before a release: lists, network, hosts, verbs, all
-#                         mutants, 30 minutes of simulation, 10 minutes of each fuzzer, other MPIs: hours
+#                         mutants, 40 minutes of simulation, 10 minutes of each fuzzer, other MPIs: hours
 #   gcc clang asan tsan   all tests in this build (gcc; clang; gcc with the sanitizers for addresses and
 #                         undefined behaviour; gcc with the one for threads); clang and tsan without those of
 #                         the tools and of MPI programs, in which another compiler shows nothing, and
@@ -324,6 +324,7 @@ test_release() {
     test_builds gcc clang asan tsan static lists network hosts verbs
     check ./dev mutants
     check ./dev sim --campaign 30m
+    check ./dev sim --replays --campaign 10m
     check ./dev model --full
     for what in wire hello match trace core snapshot; do
         check ./dev fuzz "$what" 600
