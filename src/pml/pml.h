@@ -15,7 +15,7 @@
  *   blocks.c       packing and unpacking by the description of a datatype
  *   errors.c       the library's errors in MPI's words
  *   deaths.c       receives from any source, and ranks that have died
- *   order*.c       results of calls that depend on time: recorded, replayed or random; they replace functions of the others
+ *   order*.c       results of calls that depend on time: recorded, replayed, random or traced; they replace functions of the others
  *
  * A message travels under
  *
