@@ -1624,7 +1624,7 @@ MBX_API int mbx_name_context(struct mbx_ep *ep, uint32_t context_id, const char 
  */
 MBX_API int mbx_name_peer(struct mbx_ep *ep, uint32_t peer, uint32_t job, uint32_t rank);
 
-/* What mbx_trace_note() adds to a trace. */
+/* The notes of mbx_trace_note(). */
 enum mbx_note {
     /* request, or if it is 0 the last probe, is the event of this number in a record */
     MBX_NOTE_EVENT = 1,

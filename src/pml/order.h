@@ -138,13 +138,13 @@ int order_shuffle_source(int src, int tag, ompi_communicator_t *comm);
 void order_trace_take(mca_pml_base_module_t *module);
 void order_trace_start(void);
 
-/* This receive is the event of this number; the last event is a probe that has found a message. */
-void order_trace_recv(uint64_t number, const pml_recv_t *recv);
+/* The last event is this receive, which was posted; or a probe that has found a message. */
+void order_trace_recv(const pml_recv_t *recv);
 void order_trace_probe(void);
 
-/* As pml_recv(); number: of its event, or 0. */
+/* As pml_recv(); is_event: it is the last event. */
 int order_trace_blocking(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
                          ompi_communicator_t *comm, ompi_status_public_t *status,
-                         uint64_t number);
+                         bool is_event);
 
 #endif

@@ -197,7 +197,7 @@ static int start_traced(pml_recv_t *recv)
     int err = pml_recv_start(recv);
 
     if (pml_order.is_traced && err == OMPI_SUCCESS && recv->own.event & ORDER_WILD)
-        order_trace_recv(number_of(recv), recv);
+        order_trace_recv(recv);
     return err;
 }
 
@@ -249,10 +249,10 @@ static int order_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, 
 
 static inline int blocking(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
                            ompi_communicator_t *comm, ompi_status_public_t *status,
-                           uint64_t number)
+                           bool is_event)
 {
     if (unlikely(pml_order.is_traced) && (tag >= 0 || tag == OMPI_ANY_TAG))
-        return order_trace_blocking(buf, count, type, src, tag, comm, status, number);
+        return order_trace_blocking(buf, count, type, src, tag, comm, status, is_event);
     return pml_recv(buf, count, type, src, tag, comm, status);
 }
 
@@ -264,8 +264,8 @@ static int order_recv(void *buf, size_t count, ompi_datatype_t *type, int src, i
     int err;
 
     if (!(plan.event & ORDER_WILD))
-        return blocking(buf, count, type, src, tag, comm, status, 0);
-    err = blocking(buf, count, type, plan.src, plan.tag, comm, out, plan.event >> ORDER_SHIFT);
+        return blocking(buf, count, type, src, tag, comm, status, false);
+    err = blocking(buf, count, type, plan.src, plan.tag, comm, out, true);
     order_record_fill(plan.event >> ORDER_SHIFT, order_outcome_of_status(out, err));
     order_event_ends();
     return err;
@@ -308,7 +308,7 @@ static int start_recv(ompi_request_t *request)
     if (err != OMPI_SUCCESS && plan.event & ORDER_WILD)
         request->req_complete_cb = NULL;
     else if (pml_order.is_traced && plan.event & ORDER_WILD)
-        order_trace_recv(number_of(recv), recv);
+        order_trace_recv(recv);
     order_event_ends();
     return err;
 }

@@ -32,22 +32,25 @@ static void note(enum mbx_note what, mbx_request request, uint64_t number)
 
 /* ---- events ---- */
 
-void order_trace_recv(uint64_t number, const pml_recv_t *recv)
-{
-    if (number == 0)
-        return; /* the record could not be written */
-    note(MBX_NOTE_EVENT, recv->own.handle, number);
-    note(MBX_NOTE_CALL, 0, 0);
-}
-
-void order_trace_probe(void)
+/* That of the last event of the record. */
+static void note_event(mbx_request request)
 {
     uint64_t number = replay_write_events(pml_order.writer);
 
     if (number == 0)
-        return;
-    note(MBX_NOTE_EVENT, 0, number);
+        return; /* the record could not be written */
+    note(MBX_NOTE_EVENT, request, number);
     note(MBX_NOTE_CALL, 0, 0);
+}
+
+void order_trace_recv(const pml_recv_t *recv)
+{
+    note_event(recv->own.handle);
+}
+
+void order_trace_probe(void)
+{
+    note_event(0);
 }
 
 /* ---- completions that calls report ---- */
@@ -231,16 +234,15 @@ static int end(ompi_request_t *request, ompi_status_public_t *status)
 }
 
 int order_trace_blocking(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
-                         ompi_communicator_t *comm, ompi_status_public_t *status,
-                         uint64_t number)
+                         ompi_communicator_t *comm, ompi_status_public_t *status, bool is_event)
 {
     ompi_request_t *request;
     int err = pml_irecv(buf, count, type, src, tag, comm, &request);
 
     if (err != OMPI_SUCCESS)
         return err;
-    if (number != 0)
-        order_trace_recv(number, (const pml_recv_t *)request);
+    if (is_event)
+        order_trace_recv((const pml_recv_t *)request);
     return end(request, status);
 }
 
