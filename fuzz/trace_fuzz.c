@@ -98,7 +98,7 @@ static bool put_header(unsigned char *bytes, struct input *in, unsigned rank)
 {
     unsigned version = take(in) % 8;
 
-    version = version == 1 || version == 2 ? TRACE_VERSION - version : TRACE_VERSION;
+    version = version >= 1 && version <= 3 ? TRACE_VERSION - version : TRACE_VERSION;
     memcpy(bytes, TRACE_MAGIC, 8);
     put(bytes + 8, version, 4);
     put(bytes + 12, TRACE_RECORD_SIZE, 4);

@@ -14,8 +14,8 @@
 #include "tools/common/tool.h"
 
 static const struct tool *const tools[] = {
-    &tool_run,   &tool_exec,    &tool_doctor, &tool_top,          &tool_queues, &tool_trace,
-    &tool_order, &tool_explore, &tool_perf,   &tool_adapter_test, &tool_info};
+    &tool_run,   &tool_exec,  &tool_doctor,  &tool_top,  &tool_queues,       &tool_trace,
+    &tool_order, &tool_races, &tool_explore, &tool_perf, &tool_adapter_test, &tool_info};
 
 /* The first tool of each group of the help. */
 static const struct {

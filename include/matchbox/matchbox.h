@@ -1624,6 +1624,33 @@ MBX_API int mbx_name_context(struct mbx_ep *ep, uint32_t context_id, const char 
  */
 MBX_API int mbx_name_peer(struct mbx_ep *ep, uint32_t peer, uint32_t job, uint32_t rank);
 
+/* The notes of mbx_trace_note(). */
+enum mbx_note {
+    /* request, or if it is 0 the last probe, is the event of this number in a record */
+    MBX_NOTE_EVENT = 1,
+    /* the program has been told that request, a send or a receive, is complete; number is 0 */
+    MBX_NOTE_REPORTED,
+    /* request is a synchronous send; 0: the last send was, and the program has been told that it is
+     * complete; number is 0 */
+    MBX_NOTE_SYNCHRONOUS,
+    /* the last send or note was made where the program now calls from; request and number are 0 */
+    MBX_NOTE_CALL
+};
+
+/*
+ * mbx_trace_note - add to the trace of ep what the library cannot see.
+ *
+ * For mbx races: an MPI library that runs over ep knows which of its calls has told the program of a
+ * completion, and which receives and probes a record has.  Without a trace the call has no effect.
+ *
+ * Returns    0; -EINVAL what is unknown, or request or number is 0 where it must not be, or is not where
+ *            it must be.
+ * Progress   none.
+ * Source     src/p2p/tracer.c
+ */
+MBX_API int mbx_trace_note(struct mbx_ep *ep, enum mbx_note what, mbx_request request,
+                           uint64_t number);
+
 /* ---- statistics ------------------------------------------------------------------------ */
 
 /* The name and the meaning of a statistic.  The texts are constant. */

@@ -27,6 +27,7 @@
 #include "base/caller.h"
 #include "base/hash.h"
 #include "p2p/p2p.h"
+#include "p2p/tracepoint.h"
 
 #define WAIT_RECORDED (10 * CLOCK_US) /* a wait of this length is recorded */
 #define WAIT_GAP                                                                               \
@@ -85,9 +86,8 @@ static bool place_is(const void *arg, const void *slot, const void *address)
 
 static const struct hash_kind by_address = {sizeof(struct place), place_hash, place_is};
 
-/* Records the place in the program.  comes: it was away, and has come back; otherwise it
- * waits. */
-static void place_record(struct mbx_ep *ep, bool comes)
+/* Records the place in the program, and why. */
+static void place_record(struct mbx_ep *ep, enum trace_at at_what)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
     char path[CALLER_PATH], text[CALLER_CALL + CALLER_PATH + 24];
@@ -110,8 +110,8 @@ static void place_record(struct mbx_ep *ep, bool comes)
         snprintf(text, sizeof text, "%s %" PRIx64 " %s", caller.call, at, path);
         trace_record_text(ep_tracing(ep)->recorder, TRACE_PLACE, place->number, 0, text);
     }
-    tracepoint_note(
-        ep, &(struct trace_event){.type = TRACE_AT, .entry = place->number, .partner = comes});
+    tracepoint_note(ep, &(struct trace_event){
+                            .type = TRACE_AT, .entry = place->number, .partner = at_what});
 }
 
 /* Was the program away before the last event?  before: the time of the event before it. */
@@ -123,7 +123,7 @@ static bool was_away(const struct mbx_ep *ep, uint64_t before)
 void tracer_posted(struct mbx_ep *ep, uint64_t before)
 {
     if (unlikely(was_away(ep, before)))
-        place_record(ep, true);
+        place_record(ep, TRACE_AT_COMES);
 }
 
 /* ---- waits ---- */
@@ -205,7 +205,7 @@ static void wait_goes_on(struct mbx_ep *ep, uint64_t now)
     }
     if (unlikely(!t->is_placed && now - t->from >= PLACE_AFTER)) {
         t->is_placed = true;
-        place_record(ep, false);
+        place_record(ep, TRACE_AT_WAIT);
         t->last = trace_now(ep_tracing(ep)->recorder); /* the walk of the stack is not a gap */
         wait_sample(t);
         return;
@@ -334,7 +334,7 @@ void tracer_send_ends(struct mbx_ep *ep, bool is_done)
         sent_at_once(ep);
     }
     if (unlikely(t->comes))
-        place_record(ep, true);
+        place_record(ep, TRACE_AT_COMES);
 }
 
 /* ---- steps, and completions ---- */
@@ -398,6 +398,44 @@ static void tracer_completed(struct mbx_ep *ep, const struct request *req, int e
         sent(ep, req, error);
     else
         received(ep, req, error);
+}
+
+/* ---- what others see ---- */
+
+static void note(struct mbx_ep *ep, enum mbx_note what, mbx_request request, uint64_t number)
+{
+    switch (what) {
+    case MBX_NOTE_EVENT:
+        tracepoint_note(ep, &(struct trace_event){
+                                .type = TRACE_EVENT, .entry = number, .partner = request});
+        break;
+    case MBX_NOTE_REPORTED:
+        tracepoint_note(ep, &(struct trace_event){.type = TRACE_REPORTED, .entry = request});
+        break;
+    case MBX_NOTE_SYNCHRONOUS:
+        tracepoint_note(ep, &(struct trace_event){.type = TRACE_SYNC, .partner = request});
+        break;
+    case MBX_NOTE_CALL:
+        place_record(ep, TRACE_AT_CALL);
+        break;
+    }
+}
+
+int mbx_trace_note(struct mbx_ep *ep, enum mbx_note what, mbx_request request, uint64_t number)
+{
+    if (what < MBX_NOTE_EVENT || what > MBX_NOTE_CALL)
+        return log_argument("mbx_trace_note", "what", (uint64_t)what, "no enum mbx_note");
+    if ((number != 0) != (what == MBX_NOTE_EVENT))
+        return log_argument("mbx_trace_note", "number", number,
+                            "0 for an event, or not for another note");
+    if (what == MBX_NOTE_REPORTED ? request == 0 : what == MBX_NOTE_CALL && request != 0)
+        return log_argument("mbx_trace_note", "request", request,
+                            "0 for MBX_NOTE_REPORTED, or not for MBX_NOTE_CALL");
+    ep_lock(ep);
+    if (ep_tracing(ep)->recorder != NULL)
+        note(ep, what, request, number);
+    ep_unlock(ep);
+    return 0;
 }
 
 /* ---- the trace ---- */

@@ -242,6 +242,8 @@ void pml_order_open(mca_pml_base_module_t *module)
         return;
     order_recv_take(module);
     order_probe_take(module);
+    if (folder_of("MBX_RECORD") != NULL && folder_of("MBX_TRACE") != NULL)
+        order_trace_take(module);
     if (is_shuffled)
         order_shuffle_take(module);
 }
@@ -267,6 +269,9 @@ int pml_order_start(void)
     order_requests_take();
     if (seed() != 0)
         order_shuffle_start(seed(), job.rank);
+    pml_order.is_traced = pml_order.is_traced && pml_order.writer != NULL;
+    if (pml_order.is_traced)
+        order_trace_start();
     order_event_ends();
     return OMPI_SUCCESS;
 }

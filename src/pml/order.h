@@ -7,6 +7,7 @@
  *   order_probe.c     probes
  *   order_requests.c  tests, and waits for any or some of several requests
  *   order_shuffle.c   random choices, instead of the usual ones
+ *   order_trace.c     what the program sees goes to the trace
  */
 #ifndef PML_ORDER_H
 #define PML_ORDER_H
@@ -31,6 +32,7 @@ extern struct order {
     bool is_free;                 /* the record has ended, or the program has diverged */
     bool goes_on;                 /* after a divergence */
     bool is_shuffled;
+    bool is_traced;           /* there are a record and a trace */
     uint64_t comms, receives; /* counted so far */
     uint64_t held;            /* events that were not true although they could have been */
     ompi_request_fns_t usual; /* what tests and waits do without a record */
@@ -129,5 +131,20 @@ void order_shuffle_start(uint64_t seed, uint32_t rank);
 
 /* The rank from which a receive or probe of this source is to take a message: of a sender whose message waits, or src. */
 int order_shuffle_source(int src, int tag, ompi_communicator_t *comm);
+
+/* ---- order_trace.c ---- */
+
+/* Puts functions of this file into the module's table, and into ompi_request_functions behind all others. */
+void order_trace_take(mca_pml_base_module_t *module);
+void order_trace_start(void);
+
+/* The last event is this receive, which was posted; or a probe that has found a message. */
+void order_trace_recv(const pml_recv_t *recv);
+void order_trace_probe(void);
+
+/* As pml_recv(); is_event: it is the last event. */
+int order_trace_blocking(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                         ompi_communicator_t *comm, ompi_status_public_t *status,
+                         bool is_event);
 
 #endif

@@ -29,6 +29,8 @@ static void record_probe(const struct replay_signature *now, int err, int matche
 {
     order_record(now, matched || err != OMPI_SUCCESS ? order_outcome_of_status(status, err)
                                                      : order_outcome(REPLAY_FALSE, 0));
+    if (pml_order.is_traced && matched && err == OMPI_SUCCESS)
+        order_trace_probe();
 }
 
 /* Without a record. */

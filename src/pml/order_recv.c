@@ -191,6 +191,16 @@ static inline void recv_note(pml_recv_t *recv, uint64_t event)
     }
 }
 
+/* Posts it. */
+static int start_traced(pml_recv_t *recv)
+{
+    int err = pml_recv_start(recv);
+
+    if (pml_order.is_traced && err == OMPI_SUCCESS && recv->own.event & ORDER_WILD)
+        order_trace_recv(recv);
+    return err;
+}
+
 /* Not posted, or posted with a callback. */
 static int irecv_planned(const struct plan *plan, void *buf, size_t count,
                          ompi_datatype_t *type, int src, int tag, ompi_communicator_t *comm,
@@ -207,7 +217,7 @@ static int irecv_planned(const struct plan *plan, void *buf, size_t count,
     if (plan->event & ORDER_WILD)
         recv->super.req_base.req_ompi.req_complete_cb = wild_completed;
     if (!plan->is_withheld)
-        err = pml_recv_start(recv);
+        err = start_traced(recv);
     else if (!withhold(recv))
         err = OMPI_ERR_OUT_OF_RESOURCE;
     if (err != OMPI_SUCCESS) {
@@ -237,6 +247,15 @@ static int order_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, 
     return err;
 }
 
+static inline int blocking(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                           ompi_communicator_t *comm, ompi_status_public_t *status,
+                           bool is_event)
+{
+    if (unlikely(pml_order.is_traced) && (tag >= 0 || tag == OMPI_ANY_TAG))
+        return order_trace_blocking(buf, count, type, src, tag, comm, status, is_event);
+    return pml_recv(buf, count, type, src, tag, comm, status);
+}
+
 static int order_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
                       ompi_communicator_t *comm, ompi_status_public_t *status)
 {
@@ -245,8 +264,8 @@ static int order_recv(void *buf, size_t count, ompi_datatype_t *type, int src, i
     int err;
 
     if (!(plan.event & ORDER_WILD))
-        return pml_recv(buf, count, type, src, tag, comm, status);
-    err = pml_recv(buf, count, type, plan.src, plan.tag, comm, out);
+        return blocking(buf, count, type, src, tag, comm, status, false);
+    err = blocking(buf, count, type, plan.src, plan.tag, comm, out, true);
     order_record_fill(plan.event >> ORDER_SHIFT, order_outcome_of_status(out, err));
     order_event_ends();
     return err;
@@ -288,6 +307,8 @@ static int start_recv(ompi_request_t *request)
     base->req_tag = tag;
     if (err != OMPI_SUCCESS && plan.event & ORDER_WILD)
         request->req_complete_cb = NULL;
+    else if (pml_order.is_traced && plan.event & ORDER_WILD)
+        order_trace_recv(recv);
     order_event_ends();
     return err;
 }

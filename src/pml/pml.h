@@ -15,7 +15,7 @@
  *   blocks.c       packing and unpacking by the description of a datatype
  *   errors.c       conversion of the library's errors to MPI's
  *   deaths.c       ends receives from any source after the death of a rank
- *   order*.c       results of calls that depend on time: recorded, replayed or random; they replace functions of the others
+ *   order*.c       results of calls that depend on time: recorded, replayed, random or traced; they replace functions of the others
  *
  * A message travels under
  *

@@ -87,6 +87,9 @@ static const char *const type_names[TRACE_TYPES] = {
     [TRACE_CLOCK] = "clock",
     [TRACE_PLACE] = "place",
     [TRACE_AT] = "at",
+    [TRACE_EVENT] = "event",
+    [TRACE_REPORTED] = "reported",
+    [TRACE_SYNC] = "sync",
 };
 
 const char *trace_type_name(unsigned type)

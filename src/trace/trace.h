@@ -107,14 +107,23 @@
  *   at       0              0                        a place           0: the wait goes on there; 1: there the
  *                                                                      program came to us again, to
  *                                                                      send or receive, after it
- *                                                                      had not for TRACE_AWAY_NS
+ *                                                                      had not for TRACE_AWAY_NS;
+ *                                                                      2: there it has made the send, receive or
+ *                                                                      probe before
+ *
+ * and what a program sees, if a record is written as well (mbx_trace_note()):
+ *
+ *   event    0              its number in the record           the receive, or 0: the probe before
+ *   reported 0              our send or receive, whose completion the program has been told
+ *   sync     0              0                                  our send, which is synchronous; 0: the last one,
+ *                                                              whose completion the program has been told
  *
  * A short message has two records and not four, one on each side, for nothing happens between its two events there.  So
  * a send also has, in partner, the protocol + 1 by which the message goes if it leaves at once, and an arrive that meets a
  * receive has, as its amount, the bytes of a message that is all there + 1 (else 0).  If it is complete then, its
  * record is made one that is done, and the reader gives out two events of one time: send and sent, arrive and received.
  *
- * Version 4 had no short records, and 0 in place of form; version 3 had no records that are done either, and grew by pieces of 64 KiB.  Else
+ * Version 5 had none of the last three.  Version 4 had no short records, and 0 in place of form; version 3 had no records that are done either, and grew by pieces of 64 KiB.  Else
  * they are the same, and are read, too.
  *
  * The k-th message of one envelope that is sent to a peer is the k-th of that envelope that arrives
@@ -148,7 +157,7 @@
 #include <stdint.h>
 
 #define TRACE_MAGIC        "MBXTRACE"
-#define TRACE_VERSION      5u
+#define TRACE_VERSION      6u
 #define TRACE_VERSION_READ 3u /* the oldest one that is read */
 #define TRACE_HEADER_SIZE  64
 #define TRACE_RECORD_SIZE  56
@@ -163,11 +172,14 @@
 
 #define TRACE_AWAY_NS      1000000
 
-#define FLIGHT_MAGIC       "MBXFLGHT"
-#define FLIGHT_NAME        "matchbox-flight"
-#define FLIGHT_SLOTS_MAX   (UINT64_C(1) << 20)
-#define FLIGHT_NAMES_MAX   65536u
-#define FLIGHT_SIZE_MAX    (128 + (FLIGHT_SLOTS_MAX + FLIGHT_NAMES_MAX) * TRACE_RECORD_SIZE)
+/* The partner of TRACE_AT. */
+enum trace_at { TRACE_AT_WAIT, TRACE_AT_COMES, TRACE_AT_CALL };
+
+#define FLIGHT_MAGIC     "MBXFLGHT"
+#define FLIGHT_NAME      "matchbox-flight"
+#define FLIGHT_SLOTS_MAX (UINT64_C(1) << 20)
+#define FLIGHT_NAMES_MAX 65536u
+#define FLIGHT_SIZE_MAX  (128 + (FLIGHT_SLOTS_MAX + FLIGHT_NAMES_MAX) * TRACE_RECORD_SIZE)
 
 enum trace_type {
     TRACE_POST = 1,
@@ -211,6 +223,9 @@ enum trace_type {
     TRACE_PLACE,
     TRACE_AT,
     TRACE_DROP,
+    TRACE_EVENT,
+    TRACE_REPORTED,
+    TRACE_SYNC,
     TRACE_TYPES
 };
 
@@ -329,6 +344,13 @@ static inline bool trace_is_name(enum trace_type type)
 static inline bool trace_is_travel(enum trace_type type)
 {
     return type >= TRACE_SEND && type != TRACE_PLACE && type != TRACE_DROP;
+}
+
+/* Has it an envelope, or nothing to do with one? */
+static inline bool trace_has_envelope(enum trace_type type)
+{
+    return type != TRACE_WAIT && type != TRACE_WAITED && type != TRACE_AT &&
+           type != TRACE_CLOSE && type != TRACE_CLOCK && type < TRACE_EVENT;
 }
 
 /* Is the envelope that of a message of ours, to a peer? */

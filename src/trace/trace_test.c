@@ -43,7 +43,7 @@ static void test_layout(void **state)
     make_file(2);
     assert_int_equal(load_file(trace_path(0)), 64 + 3 * 56);
     assert_memory_equal(bytes, "MBXTRACE", 8);
-    assert_int_equal(number_at(8, 4), 5);
+    assert_int_equal(number_at(8, 4), 6);
     assert_int_equal(number_at(12, 4), 56);
     assert_int_equal(number_at(16, 4), 3);
     assert_int_equal(number_at(20, 4), getpid());
@@ -581,6 +581,23 @@ static void test_version_4(void **state)
     assert_non_null(strstr(error, "record 0: field zero is not 0"));
 }
 
+/* All of it is as today, but for the types of records that came later. */
+static void test_version_5(void **state)
+{
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+    size_t size;
+
+    (void)state;
+    make_file(40);
+    size = load_file(trace_path(0));
+    bytes[8] = 5;
+    put_check(0, TRACE_HEADER_SIZE, 28, 0);
+    store_file(trace_path(0), size);
+    assert_int_equal(read_file(trace_path(0), 40, &count, error), 0);
+    assert_int_equal(count, 40);
+}
+
 /* A program of an older version was killed: zeros up to where a piece of 64 KiB ends. */
 static void test_version_3_killed(void **state)
 {
@@ -627,6 +644,7 @@ static const char *const forms[TRACE_TYPES] = {
     [TRACE_DATA] = "ean",   [TRACE_CTS] = "ean",       [TRACE_READ] = "ean",
     [TRACE_SHARE] = "ean",  [TRACE_FIN] = "en",        [TRACE_HAND] = "ewn",
     [TRACE_WAIT] = "an",    [TRACE_WAITED] = "ano",    [TRACE_CLOCK] = "an",
+    [TRACE_EVENT] = "no",   [TRACE_REPORTED] = "n",    [TRACE_SYNC] = "o",
 };
 
 /* May a file have this event? */
@@ -808,6 +826,7 @@ int main(void)
         TEST(test_done_behind_a_failure),
         TEST(test_version_3),
         TEST(test_version_4),
+        TEST(test_version_5),
         TEST(test_version_3_killed),
         TEST(test_forged_zero),
         TEST(test_forged_fields),

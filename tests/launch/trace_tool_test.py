@@ -267,7 +267,7 @@ def test_damaged(path):
     damaged[8] ^= 1
     expect_error("a bit of the version", damaged, "at offset 0: the check of the header is wrong: it is damaged", path)
     for magic in STORY[:8], b"MBXFLGHT":
-        expect_error("version", checked(magic + b"\1" + STORY[9:64], 28, 0) + STORY[64:], "another version of Matchbox: it has format 1, and here formats 3 to 5 are read; mbx of", path)
+        expect_error("version", checked(magic + b"\1" + STORY[9:64], 28, 0) + STORY[64:], "another version of Matchbox: it has format 1, and here formats 3 to 6 are read; mbx of", path)
     expect_error("text", b"x" * 100, "this is no trace", path)
 
 

@@ -35,7 +35,7 @@ struct tool {
 };
 
 extern const struct tool tool_run, tool_exec, tool_info, tool_perf, tool_trace, tool_queues,
-    tool_doctor, tool_top, tool_order, tool_explore, tool_adapter_test;
+    tool_doctor, tool_top, tool_order, tool_races, tool_explore, tool_adapter_test;
 
 /* The command line in memory, as other processes see it: [start, end). */
 struct tool_title {

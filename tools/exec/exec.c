@@ -31,6 +31,7 @@
 #include "base/random.h"
 #include "exec.h"
 #include "tools/common/tool.h"
+#include "tools/races/races_say.h"
 
 #define KEY_SIZE 16
 
@@ -49,6 +50,7 @@ static const char usage[] =
     "  mbx exec --record orders mpiexec -n 4 ./program\n"
     "  mbx exec --replay orders mpiexec -n 4 ./program    the same order of messages\n"
     "  mbx exec --shuffle 7 mpiexec -n 4 ./program        another one, recorded\n"
+    "  mbx exec --races=run mpiexec -n 4 ./program    which receives are races?\n"
     "\n"
     "Runs COMMAND with an environment that makes Open MPI send its messages over\n"
     "Matchbox.  For MPICH this works if it was built with ch4:ofi.\n"
@@ -79,6 +81,10 @@ static const char usage[] =
     "  -S, --shuffle=SEED  make random choices where MPI allows several.  Rare orders of\n"
     "                     messages occur.  They are recorded, into shuffle-SEED without\n"
     "                     --record.  SEED is a number from 1 on, or `random`\n"
+    "      --races[=DIR]  record and trace the job into DIR (default: races), and say how "
+    "many\n"
+    "                     receives could have matched another message: `mbx races` has the\n"
+    "                     report.  Collectives use messages (OMPI_MCA_coll)\n"
     "  -f, --force        override variables that are set, and replace records\n"
     "  -p, --print        print the variables, as lines for a shell, with a new key\n"
     "  -v, --verbose      name the way, the variables that are set, and those left\n"
@@ -89,19 +95,25 @@ static const char usage[] =
     "MPI's passes on OMPI_... by itself, and others if you name them: mpiexec -x\n"
     "FI_PROVIDER_PATH -x FI_PROVIDER -x MBX_KEY.\n";
 
-static const struct option options[] = {
-    {"summary", no_argument, NULL, 's'},       {"through", required_argument, NULL, 't'},
-    {"hang", required_argument, NULL, 'H'},    {"record", required_argument, NULL, 'r'},
-    {"replay", required_argument, NULL, 'R'},  {"on-divergence", required_argument, NULL, 'd'},
-    {"shuffle", required_argument, NULL, 'S'}, {"force", no_argument, NULL, 'f'},
-    {"print", no_argument, NULL, 'p'},         {"verbose", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"summary", no_argument, NULL, 's'},
+                                        {"through", required_argument, NULL, 't'},
+                                        {"hang", required_argument, NULL, 'H'},
+                                        {"record", required_argument, NULL, 'r'},
+                                        {"replay", required_argument, NULL, 'R'},
+                                        {"on-divergence", required_argument, NULL, 'd'},
+                                        {"shuffle", required_argument, NULL, 'S'},
+                                        {"races", optional_argument, NULL, 'a'},
+                                        {"force", no_argument, NULL, 'f'},
+                                        {"print", no_argument, NULL, 'p'},
+                                        {"verbose", no_argument, NULL, 'v'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 struct arguments {
     enum exec_way way;
     bool force, print, verbose, summary;
-    char hang[32];                               /* MBX_HANG; empty: it stays as it is */
-    const char *record, *replay, *on_divergence; /* or NULL */
+    char hang[32]; /* MBX_HANG; empty: it stays as it is */
+    const char *record, *replay, *on_divergence, *races; /* or NULL */
     char seed[16], shuffle[32]; /* MBX_SHUFFLE, or empty; the folder that it records into */
 };
 
@@ -328,6 +340,20 @@ static bool sums_up(const struct arguments *args)
     return args->summary && is_launcher() && environ_get("MBX_STATS_FILE") == NULL;
 }
 
+/* And says how many races there were. */
+static int execute_races(const struct tool *tool, char **command, const struct arguments *args)
+{
+    char folder[PATH_MAX];
+    int status = sums_up(args) && exec_summary_open(tool, folder)
+                     ? exec_summary_run(tool, folder, command)
+                     : exec_wait(tool, command);
+
+    if (status < 0)
+        return TOOL_CANNOT_RUN;
+    races_say(args->races);
+    return status;
+}
+
 static int execute(const struct tool *tool, char **command, const struct surroundings *s,
                    const struct arguments *args)
 {
@@ -346,6 +372,8 @@ static int execute(const struct tool *tool, char **command, const struct surroun
         return TOOL_FAILED;
     if (is_launcher())
         tool_leave_host(false);
+    if (args->races != NULL && is_launcher())
+        return execute_races(tool, command, args);
     if (sums_up(args) && exec_summary_open(tool, folder))
         return exec_summary_run(tool, folder, command);
     execvp(command[0], command);
@@ -413,6 +441,8 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
             args->record = optarg;
         if (option == 'R')
             args->replay = optarg;
+        if (option == 'a')
+            args->races = optarg != NULL ? optarg : "races";
         if (option == 'd') {
             if (strcmp(optarg, "stop") != 0 && strcmp(optarg, "go") != 0)
                 return tool_usage_error(tool, "--on-divergence is stop or go, not '%s'",
@@ -433,10 +463,16 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
     if (args->seed[0] != '\0' && args->replay != NULL)
         return tool_usage_error(tool, "--shuffle makes new choices, and --replay those of a "
                                       "record: give one of them");
+    if (args->races != NULL && args->record != NULL)
+        return tool_usage_error(tool,
+                                "--races records into its own folder: leave --record out");
+    if (args->races != NULL)
+        args->record = args->races;
     if (args->seed[0] != '\0' && args->record == NULL)
         args->record = args->shuffle;
     if (args->print && (args->record != NULL || args->replay != NULL))
-        return tool_usage_error(tool, "--print takes no --record, --replay or --shuffle");
+        return tool_usage_error(tool,
+                                "--print takes no --record, --replay, --shuffle or --races");
     if (args->print && optind < argc)
         return tool_usage_error(tool, "--print takes no command, got '%s'", argv[optind]);
     return 0;
@@ -490,14 +526,37 @@ static void add_anew(struct surroundings *s, const char *name, const char *value
     add(s, name, value, NULL, false);
 }
 
-/* --record, --replay and --shuffle. */
+/* Components whose collectives are no messages. */
+#define COLLECTIVES "^sm,han,xhc,acoll,hcoll,ucc"
+
+static bool set_up_races(const struct tool *tool, const struct arguments *args,
+                         struct surroundings *s)
+{
+    const char *set = environ_get("OMPI_MCA_coll");
+
+    if (!exec_order_trace(tool, s->record, args->force))
+        return false;
+    add_anew(s, "MBX_TRACE", s->record);
+    add(s, "OMPI_MCA_coll", COLLECTIVES, NULL, false);
+    if (set != NULL && strcmp(set, COLLECTIVES) != 0 && !args->force)
+        tool_error(
+            tool,
+            "--races: OMPI_MCA_coll=%s stays: what collectives order is known only if they "
+            "use messages (OMPI_MCA_coll=" COLLECTIVES ")",
+            set);
+    else
+        tool_error(tool, "--races: collectives use messages (OMPI_MCA_coll=" COLLECTIVES ")");
+    return true;
+}
+
+/* --record, --replay, --shuffle and --races. */
 static bool set_up_order(const struct tool *tool, const struct arguments *args, char **command,
                          struct surroundings *s)
 {
     if (!s->is_component) {
-        tool_error(tool,
-                   "--record, --replay and --shuffle need the component for Open MPI; -v says "
-                   "why it is not used");
+        tool_error(tool, "--record, --replay, --shuffle and --races need the component for "
+                         "Open MPI; -v says "
+                         "why it is not used");
         return false;
     }
     if (args->replay != NULL && !exec_order_replay(tool, args->replay, command, s->replay))
@@ -512,6 +571,8 @@ static bool set_up_order(const struct tool *tool, const struct arguments *args, 
         return false;
     if (args->record != NULL)
         add_anew(s, "MBX_RECORD", s->record);
+    if (args->races != NULL && !set_up_races(tool, args, s))
+        return false;
     if (args->seed[0] != '\0')
         add_anew(s, "MBX_SHUFFLE", args->seed);
     if (args->replay == NULL)

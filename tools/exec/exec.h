@@ -84,12 +84,19 @@ bool exec_summary_open(const struct tool *tool, char folder[PATH_MAX]);
  * status of the command. */
 int exec_summary_run(const struct tool *tool, const char *folder, char **command);
 
+/* Executes command in a process of its own.  Its exit status; -1 after saying why it could not be started. */
+int exec_wait(const struct tool *tool, char **command);
+
 /* ---- exec_order.c ---- */
 
 /* Makes the folder for records, and writes job.txt into it.  Its absolute path.  False after saying why not; is_forced: records
  * that are there are removed. */
 bool exec_order_record(const struct tool *tool, const char *folder, bool is_forced,
                        char *const *command, char path[PATH_MAX]);
+
+/* Is a folder for traces of a job, which is there, without any?  False after saying no; is_forced: those that are there are
+ * removed. */
+bool exec_order_trace(const struct tool *tool, const char *folder, bool is_forced);
 
 /* Is there a record of as many ranks as the command starts?  The absolute path.  False after saying why not. */
 bool exec_order_replay(const struct tool *tool, const char *folder, char *const *command,

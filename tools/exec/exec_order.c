@@ -149,6 +149,35 @@ bool exec_order_record(const struct tool *tool, const char *folder, bool is_forc
     return write_job(tool, path, command);
 }
 
+/* ---- --races ---- */
+
+static bool is_trace(const char *name)
+{
+    return strncmp(name, "matchbox-", 9) == 0 && ends_with(name, ".trace");
+}
+
+bool exec_order_trace(const struct tool *tool, const char *folder, bool is_forced)
+{
+    DIR *entries = opendir(folder);
+    struct dirent *entry;
+    int count = 0;
+
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        if (!is_trace(entry->d_name))
+            continue;
+        count++;
+        if (is_forced)
+            unlinkat(dirfd(entries), entry->d_name, 0);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    if (count == 0 || is_forced)
+        return true;
+    tool_error(tool, "%s has traces already; name another folder, or --force replaces them",
+               folder);
+    return false;
+}
+
 /* ---- --replay ---- */
 
 /* How many ranks a launcher is to start, if that is said once; 0: nobody knows. */

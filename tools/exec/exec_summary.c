@@ -214,10 +214,9 @@ static void become(const struct tool *tool, char **command, pid_t parent,
     _exit(TOOL_CANNOT_RUN);
 }
 
-int exec_summary_run(const struct tool *tool, const char *folder, char **command)
+int exec_wait(const struct tool *tool, char **command)
 {
     struct sigaction before[ARRAY_COUNT(passed_on)];
-    struct sum sum = {.processes = 0};
     pid_t parent = getpid(), pid;
     sigset_t all, mask;
     int status = 0;
@@ -235,9 +234,19 @@ int exec_summary_run(const struct tool *tool, const char *folder, char **command
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     child = 0;
-    close_folder(folder, &sum);
     if (pid < 0)
+        return -1;
+    return WIFSIGNALED(status) ? TOOL_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int exec_summary_run(const struct tool *tool, const char *folder, char **command)
+{
+    struct sum sum = {.processes = 0};
+    int status = exec_wait(tool, command);
+
+    close_folder(folder, &sum);
+    if (status < 0)
         return TOOL_CANNOT_RUN;
     say(tool, &sum, command);
-    return WIFSIGNALED(status) ? TOOL_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    return status;
 }

@@ -199,9 +199,22 @@ static void print_outcome(const struct trace_event *e)
         printf("r%" PRIx64 " %" PRIu64 " bytes", e->entry, e->amount);
         break;
     case TRACE_AT:
-        printf(e->partner != 0 ? "the program comes to place %" PRIu64
-                               : "it waits at place %" PRIu64,
+        printf(e->partner == TRACE_AT_COMES  ? "the program comes to place %" PRIu64
+               : e->partner == TRACE_AT_CALL ? "it was called at place %" PRIu64
+                                             : "it waits at place %" PRIu64,
                e->entry);
+        break;
+    case TRACE_EVENT:
+        printf(e->partner != 0 ? "event %" PRIu64 " of the record: r%" PRIx64
+                               : "event %" PRIu64 " of the record: the probe",
+               e->entry, e->partner);
+        break;
+    case TRACE_REPORTED:
+        printf("%" PRIx64, e->entry);
+        break;
+    case TRACE_SYNC:
+        if (e->partner != 0)
+            printf("s%" PRIx64, e->partner);
         break;
     case TRACE_FIN:
     case TRACE_HAND:
@@ -243,10 +256,14 @@ static void print_event(const struct trace_words *words, const struct trace_even
     if (trace_is_name(e->type) || e->type == TRACE_CLOCK)
         return;
     printf("%9" PRIu64 ".%03u %s", ns / 1000, (unsigned)(ns % 1000), trace_type_name(e->type));
-    if (e->type == TRACE_WAIT || e->type == TRACE_WAITED || e->type == TRACE_AT) {
+    if (e->type == TRACE_CLOSE) {
+        putchar('\n');
+        return;
+    }
+    if (!trace_has_envelope(e->type)) {
         printf("%*s ", (int)(sizeof "received" - 1 - strlen(trace_type_name(e->type))), "");
         print_outcome(e);
-    } else if (e->type != TRACE_CLOSE) {
+    } else {
         printf("%*s %s ", (int)(sizeof "received" - 1 - strlen(trace_type_name(e->type))), "",
                trace_words_envelope(words, e, envelope));
         print_outcome(e);

@@ -361,7 +361,9 @@ static bool read_at(struct reading *r, const struct trace_event *e)
 
     if (place == JOB_NOBODY)
         return true;
-    if (e->partner == 0) {
+    if (e->partner == TRACE_AT_CALL)
+        return true; /* for mbx races */
+    if (e->partner == TRACE_AT_WAIT) {
         if (r->open_wait != JOB_NOBODY)
             job->waits[r->open_wait].place = place;
         return true;

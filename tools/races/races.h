@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * races.h - the parts of `mbx races`.
+ *
+ *   DIR: traces, records ── races_read.c ──> a job ── races_order.c ──> alternatives ── races_group.c ──> groups
+ *                                                                                           └── races_report.c: text, JSON
+ */
+#ifndef TOOLS_RACES_H
+#define TOOLS_RACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "races_order.h"
+#include "replay/replay.h"
+#include "tools/trace/trace_job.h"
+
+/* The exit status if there are races. */
+#define RACES_FOUND   3
+
+#define RACES_PROBLEM 640 /* a line */
+#define RACES_TEXT    640
+
+/* What is known besides of a receive or probe, and of a message. */
+struct races_event {
+    uint64_t number; /* in the record of its rank; 0: it is no event */
+    struct replay_signature signature;
+    uint32_t place; /* index, or JOB_NOBODY */
+};
+
+struct races_send {
+    uint32_t message; /* of the traces */
+    uint32_t place;   /* where it was sent: index, or JOB_NOBODY */
+};
+
+struct races_run {
+    const char *folder;
+    struct job traces;
+    struct races_job job;       /* a rank is a trace */
+    struct races_event *events; /* of each receive */
+    struct races_send *sends;   /* of each message */
+    uint64_t unchecked;         /* receives from any source that are no events */
+    char (*problems)[RACES_PROBLEM];
+    size_t problem_count;
+};
+
+/* ---- races_read.c ---- */
+
+/* Reads the traces and records of a folder.  0, also if there are problems; -ENOMEM.  Undone by races_run_free(). */
+int races_read(struct races_run *run, const char *folder);
+void races_run_free(struct races_run *run);
+
+/* Something is missing or wrong.  False: no memory. */
+bool races_problem(struct races_run *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- races_group.c ---- */
+
+/* Glossary: alternative - a message that a receive could have matched first, instead of the one that it took (`mbx races`) */
+/* Calls of one line that ask for the same. */
+struct races_site {
+    char text[RACES_TEXT];      /* "receive at solve.c:88 (MPI_Irecv from any source, ...)" */
+    uint64_t times;             /* calls that got a message */
+    uint64_t races;             /* those that have an alternative */
+    uint32_t first_rank, ranks; /* ranks: how many have called it; at most two are told apart */
+    uint64_t last_raced; /* while they are counted: the last receive with an alternative, + 1 */
+};
+
+/* Messages of two places, of which one was taken and the other could have come first. */
+struct races_group {
+    uint32_t site;
+    char taken[RACES_TEXT / 2], other[RACES_TEXT / 2]; /* "tag 4, MPI_Send at setup.c:9" */
+    uint64_t times, last; /* receives and probes; while they are counted: the last one, + 1 */
+    uint64_t pairs, reversed; /* pairs of ranks; those of which the other order was taken too */
+    bool is_empty;            /* all these messages have no bytes */
+    /* the first one */
+    uint32_t run, rank, taken_rank, other_rank;
+    uint64_t event;        /* of rank */
+    uint64_t other_number; /* the message is the n-th of other_rank's to rank */
+};
+
+struct races_groups {
+    struct races_site *sites;
+    struct races_group *groups;
+    size_t site_count, group_count;
+    struct races_pairs *pairs;
+    uint64_t undecided, unchecked;
+};
+
+/* Adds what is found in a run, whose number is this.  0; -ENOMEM; -EBADMSG, and it is a problem of the run. */
+int races_add(struct races_groups *groups, struct races_run *run, uint32_t number);
+
+/* When all runs are there: which orders were seen; sorts them. */
+void races_finish(struct races_groups *groups);
+void races_groups_free(struct races_groups *groups);
+
+/* Was the other order of none of its pairs of ranks seen? */
+static inline bool races_is_never_seen(const struct races_group *group)
+{
+    return group->reversed == 0;
+}
+
+/* ---- races_report.c ---- */
+
+struct races_report {
+    const struct races_groups *groups;
+    const struct races_run *problems; /* of all runs */
+    char *const *folders;
+    size_t folder_count;
+    bool shows_all;
+};
+
+void races_print(const struct races_report *report);
+void races_print_json(const struct races_report *report);
+/* To standard error: "matchbox: 2 receives could have matched differently (1 in an order that was never seen): mbx races run" */
+void races_print_line(const struct races_report *report, const char *folder);
+
+#endif

@@ -1,0 +1,838 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * races_order.c - see races_order.h.
+ *
+ * A cut says how many operations of each rank have happened.  What a rank knew at a position is a cut: its own operations,
+ * those before the sends of messages that were reported to it, and those before the posts of receives of its synchronous sends that
+ * were.  Can receive R match message M?  A cut is made of all that must have happened, and grows until it is closed:
+ *
+ *   a message has arrived ──> it was sent, and all before it in its channel have arrived
+ *   a receive Y is open, and a message has arrived that Y accepts and that a later receive has taken, or none
+ *                         ──> Y has matched its own message, which has arrived; or Y was cancelled
+ *
+ * (Without the second rule, Y would have matched that message: a run that was not recorded.)  M may arrive
+ *
+ *   late    R is posted; the cut has all that R's rank did before, and what M's sender did before.  M comes last.
+ *   early   M waits when R is posted.  One cut has what was before M, another one what was before R.  A message of the first
+ *           cut comes before all that the second one has in addition: so receives of the second cut must have ended in the
+ *           first one if they accept it.
+ *
+ * R has no such alternative if the cut has the report of R, a message that R accepts and that no earlier receive took, or a
+ * match that never was.  Both are necessary and sufficient: the recorded run without what is not in the cut is a run.
+ */
+#include "tools/races/races_order.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/mem.h"
+
+/* The messages from one rank to another, in the order of their sends. */
+struct channel {
+    uint32_t from, to;
+    uint32_t first, count; /* in by_channel */
+    uint32_t group, groups;
+};
+
+/* Those of one communicator and tag. */
+struct group {
+    uint32_t comm, tag;
+    uint32_t first, count; /* in by_group */
+};
+
+/* From this position on the rank knows so much: a cut. */
+struct known {
+    uint32_t position;
+    uint32_t *cut;
+};
+
+struct rank {
+    uint32_t channel, channels; /* into it */
+    struct known *known;
+    uint32_t known_count, known_slots;
+    uint32_t done; /* operations, while the cuts are made */
+    /* its receives and probes from any source, by position, and those before which all are over at a position */
+    uint32_t *wild;
+    uint32_t *over; /* the latest end of wild[0..i], without those that never end */
+    uint32_t wild_count;
+    uint32_t *endless; /* those of wild that never end */
+    uint32_t endless_count;
+    uint32_t *loose; /* receives from one source that got nothing */
+    uint32_t loose_count;
+};
+
+/* So many messages have arrived, if turn is the present one. */
+struct arrived {
+    uint32_t turn, count;
+};
+
+/* What has happened. */
+struct cut {
+    uint32_t *done;          /* operations of each rank */
+    struct arrived *arrived; /* of each channel: more than what reports say */
+    uint32_t *ended;         /* ended[receive] is the present turn: it has */
+};
+
+/* A receive and a message for which so many others would have to be looked at are not decided. */
+#define LOOKS_MAX 20000
+
+struct finder {
+    struct races_job *job;
+    uint32_t n;
+    struct rank *ranks;
+    struct channel *channels;
+    struct group *groups;
+    uint32_t channel_count, group_count;
+    uint32_t *by_channel, *by_group;
+    /* of by_channel[i..]: the first position at which one is known to have arrived, at its receiver, or its sender */
+    uint32_t *reported, *sent;
+    uint32_t *seen; /* of each message: the first position at which its rank is told of it */
+    /* the receive and the message that are looked at */
+    uint32_t receive, message;
+    struct cut cuts[2];
+    uint32_t turn, looks;
+    bool grows, is_undecided;
+    races_found_fn *found;
+    void *arg;
+    struct mem_block *blocks;
+};
+
+/* ---- memory: all of it is freed together ---- */
+
+struct mem_block {
+    struct mem_block *next;
+};
+
+/* Zeros, or NULL. */
+static void *block_of(struct finder *f, size_t count, size_t size)
+{
+    struct mem_block *block = size != 0 && count > (SIZE_MAX - sizeof *block) / size
+                                  ? NULL
+                                  : mem_calloc(1, sizeof *block + count * size);
+
+    if (block == NULL)
+        return NULL;
+    block->next = f->blocks;
+    f->blocks = block;
+    return block + 1;
+}
+
+static void blocks_free(struct finder *f)
+{
+    while (f->blocks != NULL) {
+        struct mem_block *block = f->blocks;
+
+        f->blocks = block->next;
+        mem_free(block);
+    }
+}
+
+/* ---- channels ---- */
+
+static const struct races_message *sorting;
+
+static int compare_numbers(uint32_t a, uint32_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_channel(const void *a, const void *b)
+{
+    const struct races_message *x = &sorting[*(const uint32_t *)a];
+    const struct races_message *y = &sorting[*(const uint32_t *)b];
+    int order = compare_numbers(x->to, y->to);
+
+    if (order == 0)
+        order = compare_numbers(x->from, y->from);
+    return order != 0 ? order : compare_numbers(x->sent, y->sent);
+}
+
+static int by_group(const void *a, const void *b)
+{
+    const struct races_message *x = &sorting[*(const uint32_t *)a];
+    const struct races_message *y = &sorting[*(const uint32_t *)b];
+    int order = compare_numbers(x->channel, y->channel);
+
+    if (order == 0)
+        order = compare_numbers(x->comm, y->comm);
+    if (order == 0)
+        order = compare_numbers(x->tag, y->tag);
+    return order != 0 ? order : compare_numbers(x->index, y->index);
+}
+
+static void channels_make(struct finder *f)
+{
+    struct races_message *messages = f->job->messages;
+
+    for (uint32_t i = 0; i < f->job->message_count; i++)
+        f->by_channel[i] = f->by_group[i] = i;
+    sorting = messages;
+    qsort(f->by_channel, f->job->message_count, sizeof *f->by_channel, by_channel);
+    for (uint32_t i = 0; i < f->job->message_count; i++) {
+        struct races_message *m = &messages[f->by_channel[i]];
+        struct channel *c = &f->channels[f->channel_count];
+
+        if (f->channel_count == 0 || c[-1].from != m->from || c[-1].to != m->to) {
+            *c = (struct channel){.from = m->from, .to = m->to, .first = i};
+            if (f->ranks[m->to].channels++ == 0)
+                f->ranks[m->to].channel = f->channel_count;
+            f->channel_count++;
+        }
+        c = &f->channels[f->channel_count - 1];
+        m->channel = f->channel_count - 1;
+        m->index = ++c->count;
+    }
+    qsort(f->by_group, f->job->message_count, sizeof *f->by_group, by_group);
+    for (uint32_t i = 0; i < f->job->message_count; i++) {
+        const struct races_message *m = &messages[f->by_group[i]];
+        struct channel *c = &f->channels[m->channel];
+        struct group *g = &f->groups[f->group_count];
+
+        if (c->groups == 0 || g[-1].comm != m->comm || g[-1].tag != m->tag) {
+            *g = (struct group){.comm = m->comm, .tag = m->tag, .first = i};
+            if (c->groups++ == 0)
+                c->group = f->group_count;
+            f->group_count++;
+        }
+        f->groups[f->group_count - 1].count++;
+    }
+}
+
+static const struct races_message *message_at(const struct finder *f, const struct channel *c,
+                                              uint32_t index)
+{
+    return &f->job->messages[f->by_channel[c->first + index - 1]];
+}
+
+/* Where the message is taken at its rank. */
+static uint32_t taken_at(const struct finder *f, uint32_t message)
+{
+    uint32_t receive = f->job->messages[message].receive;
+
+    return receive != RACES_NONE ? f->job->receives[receive].post : RACES_NONE;
+}
+
+/* Messages of one group are taken in their order. */
+static uint32_t first_of_group(const struct finder *f, const struct group *g, uint32_t position)
+{
+    uint32_t low = 0, high = g->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (taken_at(f, f->by_group[g->first + middle]) < position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < g->count ? f->job->messages[f->by_group[g->first + low]].index : RACES_NONE;
+}
+
+/* The index of the first message of this channel that r accepts and no receive before r has taken; or RACES_NONE. */
+static uint32_t first_for(const struct finder *f, const struct races_receive *r,
+                          const struct channel *c)
+{
+    uint32_t first = RACES_NONE, low = c->group, high = c->group + c->groups;
+
+    if (r->source != RACES_ANY && r->source != c->from)
+        return RACES_NONE;
+    while (low < high) { /* the first group that is not before r's */
+        uint32_t middle = low + (high - low) / 2;
+        const struct group *g = &f->groups[middle];
+
+        if (g->comm < r->comm || (g->comm == r->comm && !r->is_any_tag && g->tag < r->tag))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < c->group + c->groups && f->groups[low].comm == r->comm &&
+           (r->is_any_tag || f->groups[low].tag == r->tag);
+         low++) {
+        uint32_t index = first_of_group(f, &f->groups[low], r->post);
+
+        if (index < first)
+            first = index;
+    }
+    return first;
+}
+
+/* ---- positions ---- */
+
+static void positions_of_op(struct finder *f, uint32_t position, const struct races_op *op)
+{
+    struct races_job *job = f->job;
+
+    switch (op->kind) {
+    case RACES_SEND:
+        job->messages[op->what].sent = position;
+        break;
+    case RACES_SENT:
+        break;
+    case RACES_POST:
+        job->receives[op->what].post = position;
+        break;
+    case RACES_LOOK:
+        job->receives[op->what].post = job->receives[op->what].report = position;
+        break;
+    case RACES_REPORT:
+        if (job->receives[op->what].report == RACES_NONE)
+            job->receives[op->what].report = position;
+        break;
+    case RACES_CANCEL:
+        job->receives[op->what].cancel = position;
+        break;
+    }
+}
+
+static bool is_of_rank(const struct races_job *job, uint32_t rank, const struct races_op *op)
+{
+    bool is_message = op->kind == RACES_SEND || op->kind == RACES_SENT;
+
+    if (is_message)
+        return op->what < job->message_count && job->messages[op->what].from == rank;
+    return op->what < job->receive_count && job->receives[op->what].rank == rank;
+}
+
+/* False: the job has parts that do not belong together. */
+static bool positions_make(struct finder *f)
+{
+    struct races_job *job = f->job;
+
+    for (uint32_t i = 0; i < job->message_count; i++)
+        job->messages[i].sent = RACES_NONE;
+    for (uint32_t i = 0; i < job->receive_count; i++)
+        job->receives[i].post = job->receives[i].report = job->receives[i].cancel = RACES_NONE;
+    for (uint32_t r = 0; r < f->n; r++)
+        for (uint32_t i = 0; i < job->ranks[r].count; i++) {
+            if (!is_of_rank(job, r, &job->ranks[r].ops[i]))
+                return false;
+            positions_of_op(f, i + 1, &job->ranks[r].ops[i]);
+        }
+    for (uint32_t i = 0; i < job->message_count; i++) {
+        const struct races_message *m = &job->messages[i];
+
+        if (m->from >= f->n || m->to >= f->n || m->sent == RACES_NONE)
+            return false;
+        if (m->receive != RACES_NONE &&
+            (m->receive >= job->receive_count || job->receives[m->receive].message != i ||
+             job->receives[m->receive].post == RACES_NONE))
+            return false;
+    }
+    for (uint32_t i = 0; i < job->receive_count; i++) {
+        const struct races_receive *r = &job->receives[i];
+
+        if (r->rank >= f->n || r->post == RACES_NONE ||
+            (r->report != RACES_NONE && r->report < r->post) ||
+            (r->message != RACES_NONE &&
+             (r->message >= job->message_count ||
+              !races_accepts(r, &job->messages[r->message]) ||
+              (!r->is_probe && job->messages[r->message].receive != i))))
+            return false;
+    }
+    return true;
+}
+
+/* When is a message of this channel, or a later one, known to have arrived? */
+static void arrivals_make(struct finder *f)
+{
+    struct races_job *job = f->job;
+
+    for (uint32_t i = 0; i < job->message_count; i++)
+        f->seen[i] = f->reported[i] = f->sent[i] = RACES_NONE;
+    for (uint32_t i = 0; i < job->receive_count; i++) {
+        const struct races_receive *r = &job->receives[i];
+
+        if (r->message != RACES_NONE && r->report < f->seen[r->message])
+            f->seen[r->message] = r->report;
+    }
+    for (uint32_t i = 0; i < job->message_count; i++)
+        f->reported[i] = f->seen[f->by_channel[i]];
+    for (uint32_t r = 0; r < f->n; r++)
+        for (uint32_t i = 0; i < job->ranks[r].count; i++) {
+            const struct races_op *op = &job->ranks[r].ops[i];
+            const struct races_message *m;
+
+            if (op->kind != RACES_SENT)
+                continue;
+            m = &job->messages[op->what];
+            f->sent[f->channels[m->channel].first + m->index - 1] = i + 1;
+        }
+    for (uint32_t c = 0; c < f->channel_count; c++)
+        for (uint32_t i = f->channels[c].first + f->channels[c].count - 1;
+             i > f->channels[c].first; i--) {
+            if (f->reported[i] < f->reported[i - 1])
+                f->reported[i - 1] = f->reported[i];
+            if (f->sent[i] < f->sent[i - 1])
+                f->sent[i - 1] = f->sent[i];
+        }
+}
+
+/* How many messages of the channel have arrived at a position, by one of the two. */
+static uint32_t count_until(const uint32_t *positions, const struct channel *c,
+                            uint32_t position)
+{
+    uint32_t low = 0, high = c->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (positions[c->first + middle] <= position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- what ranks know ---- */
+
+static const uint32_t *known_at(const struct finder *f, uint32_t rank, uint32_t position)
+{
+    const struct rank *r = &f->ranks[rank];
+    uint32_t low = 0, high = r->known_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (r->known[middle].position <= position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low != 0 ? r->known[low - 1].cut : NULL;
+}
+
+/* cut gets all that is before this position of the rank, and that operation.  True: it grows. */
+static bool cut_add(const struct finder *f, uint32_t *cut, uint32_t rank, uint32_t position)
+{
+    const uint32_t *known;
+    bool grows = cut[rank] < position;
+
+    if (!grows)
+        return false; /* a cut that has an operation has all before it */
+    known = known_at(f, rank, position);
+    for (uint32_t i = 0; known != NULL && i < f->n; i++)
+        if (cut[i] < known[i])
+            cut[i] = known[i];
+    cut[rank] = position;
+    return true;
+}
+
+/* From this position on the rank knows what another one had done at a position of that. */
+static int rank_learns(struct finder *f, uint32_t rank, uint32_t position, uint32_t other,
+                       uint32_t of_other)
+{
+    struct rank *r = &f->ranks[rank];
+    const uint32_t *before = r->known_count != 0 ? r->known[r->known_count - 1].cut : NULL;
+    struct known *more;
+    uint32_t *cut;
+
+    if (other == rank || (before != NULL && before[other] >= of_other))
+        return 0;
+    if (r->known_count == r->known_slots) {
+        uint32_t slots = 2 * r->known_slots + 16;
+
+        more = block_of(f, slots, sizeof *more);
+        if (more == NULL)
+            return -ENOMEM;
+        if (r->known_count != 0)
+            memcpy(more, r->known, r->known_count * sizeof *more);
+        r->known = more;
+        r->known_slots = slots;
+    }
+    cut = block_of(f, f->n, sizeof *cut);
+    if (cut == NULL)
+        return -ENOMEM;
+    if (before != NULL)
+        memcpy(cut, before, f->n * sizeof *cut);
+    (void)cut_add(f, cut, other, of_other);
+    r->known[r->known_count++] = (struct known){position, cut};
+    return 0;
+}
+
+/* The next operation of a rank.  1; 0 it waits for another rank; -ENOMEM. */
+static int rank_goes_on(struct finder *f, uint32_t rank)
+{
+    const struct races_job *job = f->job;
+    struct rank *r = &f->ranks[rank];
+    const struct races_op *op = &job->ranks[rank].ops[r->done];
+    uint32_t other = RACES_NONE, position = 0;
+
+    if ((op->kind == RACES_REPORT || op->kind == RACES_LOOK) &&
+        job->receives[op->what].message != RACES_NONE) {
+        const struct races_message *m = &job->messages[job->receives[op->what].message];
+
+        other = m->from;
+        position = m->sent;
+    } else if (op->kind == RACES_SENT && job->messages[op->what].receive != RACES_NONE) {
+        other = job->messages[op->what].to;
+        position = job->receives[job->messages[op->what].receive].post;
+    }
+    if (other != RACES_NONE && f->ranks[other].done < position)
+        return 0;
+    r->done++;
+    if (other != RACES_NONE && rank_learns(f, rank, r->done, other, position) < 0)
+        return -ENOMEM;
+    return 1;
+}
+
+static int known_make(struct finder *f)
+{
+    bool moves = true;
+
+    while (moves) {
+        moves = false;
+        for (uint32_t r = 0; r < f->n; r++)
+            while (f->ranks[r].done < f->job->ranks[r].count) {
+                int went = rank_goes_on(f, r);
+
+                if (went < 0)
+                    return went;
+                if (went == 0)
+                    break;
+                moves = true;
+            }
+    }
+    for (uint32_t r = 0; r < f->n; r++)
+        if (f->ranks[r].done < f->job->ranks[r].count)
+            return -EBADMSG;
+    return 0;
+}
+
+/* ---- receives that may be open ---- */
+
+static uint32_t end_of(const struct races_receive *r)
+{
+    return r->report < r->cancel ? r->report : r->cancel;
+}
+
+static int wild_make(struct finder *f)
+{
+    const struct races_job *job = f->job;
+
+    for (uint32_t r = 0; r < f->n; r++) {
+        struct rank *rank = &f->ranks[r];
+        uint32_t posts = 0, latest = 0;
+
+        for (uint32_t i = 0; i < job->ranks[r].count; i++)
+            posts += job->ranks[r].ops[i].kind == RACES_POST ||
+                     job->ranks[r].ops[i].kind == RACES_LOOK;
+        rank->wild = block_of(f, posts, sizeof(uint32_t));
+        rank->over = block_of(f, posts, sizeof(uint32_t));
+        rank->endless = block_of(f, posts, sizeof(uint32_t));
+        rank->loose = block_of(f, posts, sizeof(uint32_t));
+        if (rank->wild == NULL || rank->over == NULL || rank->endless == NULL ||
+            rank->loose == NULL)
+            return -ENOMEM;
+        for (uint32_t i = 0; i < job->ranks[r].count; i++) {
+            const struct races_op *op = &job->ranks[r].ops[i];
+            const struct races_receive *one;
+
+            if (op->kind != RACES_POST && op->kind != RACES_LOOK)
+                continue;
+            one = &job->receives[op->what];
+            if (one->source != RACES_ANY) {
+                if (one->message == RACES_NONE)
+                    rank->loose[rank->loose_count++] = op->what;
+                continue;
+            }
+            if (end_of(one) == RACES_NONE) {
+                rank->endless[rank->endless_count++] = op->what;
+                continue;
+            }
+            if (end_of(one) > latest)
+                latest = end_of(one);
+            rank->wild[rank->wild_count] = op->what;
+            rank->over[rank->wild_count++] = latest;
+        }
+    }
+    return 0;
+}
+
+/* ---- cuts ---- */
+
+/* A channel has so many arrived messages. */
+static void has_arrived(const struct finder *f, struct cut *cut, uint32_t channel,
+                        uint32_t index)
+{
+    struct arrived *arrived = &cut->arrived[channel];
+
+    if (index == 0 || (arrived->turn == f->turn && index <= arrived->count))
+        return;
+    *arrived = (struct arrived){f->turn, index};
+    (void)cut_add(f, cut->done, f->channels[channel].from,
+                  message_at(f, &f->channels[channel], index)->sent);
+}
+
+static uint32_t arrived(const struct finder *f, const struct cut *cut, uint32_t channel)
+{
+    const struct channel *c = &f->channels[channel];
+    uint32_t by_report = count_until(f->reported, c, cut->done[c->to]);
+    uint32_t by_sent = count_until(f->sent, c, cut->done[c->from]);
+    uint32_t most = by_report > by_sent ? by_report : by_sent;
+    const struct arrived *own = &cut->arrived[channel];
+
+    return own->turn == f->turn && own->count > most ? own->count : most;
+}
+
+/* Must y have ended in the cut, because of a message that has arrived there, or of the one that is looked at? */
+static bool must_end(const struct finder *f, const struct cut *cut,
+                     const struct races_receive *y)
+{
+    const struct races_message *m = &f->job->messages[f->message];
+    const struct races_receive *r = &f->job->receives[f->receive];
+    const struct rank *rank = &f->ranks[y->rank];
+
+    for (uint32_t i = rank->channel; i < rank->channel + rank->channels; i++) {
+        uint32_t first = first_for(f, y, &f->channels[i]);
+
+        if (first != RACES_NONE && first <= arrived(f, cut, i))
+            return true;
+        if (first == m->index && i == m->channel && y->post < r->post &&
+            y->message != f->message) /* a probe may have found it */
+            return true;
+    }
+    return false;
+}
+
+/* What follows from a receive that is posted, and has not ended in the cut.  False: there is no such run. */
+static bool end_receive(struct finder *f, struct cut *cut, uint32_t number)
+{
+    const struct races_receive *y = &f->job->receives[number];
+
+    if (number == f->receive || cut->ended[number] == f->turn ||
+        end_of(y) <= cut->done[y->rank])
+        return true;
+    if (++f->looks > LOOKS_MAX) {
+        f->is_undecided = true;
+        return false;
+    }
+    if (!must_end(f, cut, y))
+        return true;
+    cut->ended[number] = f->turn;
+    f->grows = true;
+    if (y->message != RACES_NONE)
+        has_arrived(f, cut, f->job->messages[y->message].channel,
+                    f->job->messages[y->message].index);
+    else
+        (void)cut_add(f, cut->done, y->rank, y->cancel);
+    return y->message != RACES_NONE || y->cancel != RACES_NONE;
+}
+
+/* Those of a rank that are posted in the first cut, and have not ended in the other one. */
+static bool end_of_rank(struct finder *f, const struct cut *posted, struct cut *cut,
+                        const struct rank *rank, uint32_t number)
+{
+    uint32_t low = 0, high = rank->wild_count, position = posted->done[number];
+
+    while (low < high) { /* the first one that is posted later */
+        uint32_t middle = low + (high - low) / 2;
+
+        if (f->job->receives[rank->wild[middle]].post <= position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low-- > 0 && rank->over[low] > cut->done[number])
+        if (!end_receive(f, cut, rank->wild[low]))
+            return false;
+    for (uint32_t i = 0; i < rank->endless_count; i++)
+        if (f->job->receives[rank->endless[i]].post <= position &&
+            !end_receive(f, cut, rank->endless[i]))
+            return false;
+    return true;
+}
+
+/* Receives from the sender that got nothing, posted in the first cut, must have been cancelled in the other one. */
+static bool end_loose(struct finder *f, const struct cut *posted, struct cut *cut)
+{
+    const struct races_receive *r = &f->job->receives[f->receive];
+    const struct rank *rank = &f->ranks[r->rank];
+
+    for (uint32_t i = 0; i < rank->loose_count; i++)
+        if (f->job->receives[rank->loose[i]].post <= posted->done[r->rank] &&
+            !end_receive(f, cut, rank->loose[i]))
+            return false;
+    return true;
+}
+
+/* Adds to the cut what follows from it.  False: there is no such run. */
+static bool cut_close(struct finder *f, const struct cut *posted, struct cut *cut)
+{
+    for (uint32_t r = 0; r < f->n; r++)
+        if (f->ranks[r].wild_count + f->ranks[r].endless_count != 0 &&
+            !end_of_rank(f, posted, cut, &f->ranks[r], r))
+            return false;
+    return end_loose(f, posted, cut);
+}
+
+static void cut_join(const struct finder *f, struct cut *cut, const struct cut *other)
+{
+    for (uint32_t r = 0; r < f->n; r++)
+        if (cut->done[r] < other->done[r])
+            cut->done[r] = other->done[r];
+    for (uint32_t c = 0; c < f->channel_count; c++)
+        if (other->arrived[c].turn == f->turn)
+            has_arrived(f, cut, c, other->arrived[c].count);
+}
+
+/* Is the receive that is looked at still without a message?  When it is reported, its own one has arrived. */
+static bool is_unmatched(const struct finder *f, const struct cut *cut)
+{
+    const struct races_receive *r = &f->job->receives[f->receive];
+    const struct rank *rank = &f->ranks[r->rank];
+
+    for (uint32_t i = rank->channel; i < rank->channel + rank->channels; i++)
+        if (first_for(f, r, &f->channels[i]) <= arrived(f, cut, i))
+            return false;
+    return true;
+}
+
+/* What is before the send of the message, and the messages before it. */
+static struct cut *cut_begin(struct finder *f)
+{
+    const struct races_message *m = &f->job->messages[f->message];
+    struct cut *cut = &f->cuts[0];
+
+    f->turn++;
+    f->looks = 0;
+    memset(cut->done, 0, f->n * sizeof *cut->done);
+    (void)cut_add(f, cut->done, m->from, m->sent);
+    has_arrived(f, cut, m->channel, m->index - 1);
+    return cut;
+}
+
+/* The message arrives last. */
+static bool comes_late(struct finder *f)
+{
+    const struct races_receive *r = &f->job->receives[f->receive];
+    struct cut *cut = cut_begin(f);
+
+    if (!is_unmatched(f, cut))
+        return false;
+    (void)cut_add(f, cut->done, r->rank, r->post == r->report ? r->post - 1 : r->post);
+    do {
+        f->grows = false;
+        if (!is_unmatched(f, cut) || !cut_close(f, cut, cut))
+            return false;
+    } while (f->grows);
+    return is_unmatched(f, cut);
+}
+
+/* The message waits when the receive is posted: one cut is what was before it, and another one what was before the receive. */
+static bool comes_early(struct finder *f)
+{
+    const struct races_receive *r = &f->job->receives[f->receive];
+    const struct races_message *m = &f->job->messages[f->message];
+    struct cut *first = cut_begin(f), *then = &f->cuts[1];
+
+    memset(then->done, 0, f->n * sizeof *then->done);
+    do {
+        f->grows = false;
+        if (!is_unmatched(f, first))
+            return false;
+        cut_join(f, then, first);
+        has_arrived(f, then, m->channel, m->index);
+        (void)cut_add(f, then->done, r->rank, r->post - 1);
+        if (!cut_close(f, then, first) || !cut_close(f, then, then))
+            return false;
+    } while (f->grows);
+    return is_unmatched(f, first) && then->done[r->rank] < r->report;
+}
+
+/* ---- all receives ---- */
+
+static void find_of_receive(struct finder *f, uint32_t number, uint64_t *undecided)
+{
+    const struct races_receive *r = &f->job->receives[number];
+    const struct rank *rank = &f->ranks[r->rank];
+
+    for (uint32_t i = rank->channel; i < rank->channel + rank->channels; i++) {
+        const struct channel *c = &f->channels[i];
+        uint32_t index = first_for(f, r, c);
+
+        if (index == RACES_NONE || c->from == f->job->messages[r->message].from)
+            continue;
+        f->receive = number;
+        f->message = f->by_channel[c->first + index - 1];
+        f->is_undecided = false;
+        if (comes_late(f) || comes_early(f))
+            f->found(f->arg, number, f->message);
+        else
+            *undecided += f->is_undecided;
+    }
+}
+
+static void find_of_rank(struct finder *f, uint32_t number, uint64_t *undecided)
+{
+    const struct races_job *job = f->job;
+
+    for (uint32_t i = 0; i < job->ranks[number].count; i++) {
+        const struct races_op *op = &job->ranks[number].ops[i];
+        const struct races_receive *r;
+
+        if (op->kind != RACES_POST && op->kind != RACES_LOOK)
+            continue;
+        r = &job->receives[op->what];
+        if (r->is_checked && r->source == RACES_ANY && r->message != RACES_NONE)
+            find_of_receive(f, op->what, undecided);
+    }
+}
+
+static bool allocate(struct finder *f)
+{
+    const struct races_job *job = f->job;
+    size_t messages = job->message_count + 1u;
+
+    f->ranks = block_of(f, f->n + 1u, sizeof *f->ranks);
+    f->channels = block_of(f, messages, sizeof *f->channels);
+    f->groups = block_of(f, messages, sizeof *f->groups);
+    f->by_channel = block_of(f, messages, sizeof(uint32_t));
+    f->by_group = block_of(f, messages, sizeof(uint32_t));
+    f->reported = block_of(f, messages, sizeof(uint32_t));
+    f->sent = block_of(f, messages, sizeof(uint32_t));
+    f->seen = block_of(f, messages, sizeof(uint32_t));
+    for (int i = 0; i < 2; i++) {
+        f->cuts[i] = (struct cut){block_of(f, f->n + 1u, sizeof(uint32_t)),
+                                  block_of(f, messages, sizeof(struct arrived)),
+                                  block_of(f, job->receive_count + 1u, sizeof(uint32_t))};
+        if (f->cuts[i].done == NULL || f->cuts[i].arrived == NULL || f->cuts[i].ended == NULL)
+            return false;
+    }
+    return f->ranks != NULL && f->channels != NULL && f->groups != NULL &&
+           f->by_channel != NULL && f->by_group != NULL && f->reported != NULL &&
+           f->sent != NULL && f->seen != NULL;
+}
+
+static int find(struct finder *f, uint64_t *undecided)
+{
+    int err;
+
+    if (!allocate(f))
+        return -ENOMEM;
+    if (!positions_make(f))
+        return -EBADMSG;
+    channels_make(f);
+    arrivals_make(f);
+    err = known_make(f);
+    if (err == 0)
+        err = wild_make(f);
+    for (uint32_t r = 0; err == 0 && r < f->n; r++)
+        find_of_rank(f, r, undecided);
+    return err;
+}
+
+int races_find(struct races_job *job, races_found_fn *found, void *arg, uint64_t *undecided)
+{
+    struct finder f = {.job = job, .n = job->rank_count, .found = found, .arg = arg};
+    int err;
+
+    *undecided = 0;
+    err = find(&f, undecided);
+    blocks_free(&f);
+    return err;
+}

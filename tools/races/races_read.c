@@ -1,0 +1,766 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * races_read.c - the traces and records of a folder become a job of races_order.h.
+ *
+ *   send                     SEND      its place says the at that follows
+ *   post                     POST      what the program asked for says the record: a replay posts an exact receive
+ *   reported                 REPORT, or SENT of a synchronous send
+ *   received, of a collective  REPORT
+ *   peek that finds, claim   LOOK
+ *   cancel                   CANCEL
+ *
+ * Which send and which arrival are one message is known from tools/trace, which has read the files before: it says by their numbers
+ * which events of a file are about which message.  What is in the files is written by others: each number is looked up, and what
+ * does not belong together is a problem of the run.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "races.h"
+
+#define PROBLEMS_MAX 100 /* more are not told */
+
+/* A message whose sender, or receiver, has no trace. */
+#define LEFT_OUT (RACES_NONE - 1)
+
+enum name_kind { NAME_SEND = 1, NAME_RECEIVE, NAME_MESSAGE };
+
+struct name {
+    uint32_t kind, what;
+    uint64_t id;
+};
+
+/* Communicators: one for the tags of programs, and one for those of collectives. */
+struct comm {
+    uint64_t key; /* generation << 32 | context id */
+    uint32_t is_collective;
+    uint32_t number;
+};
+
+struct reading {
+    struct races_run *run;
+    struct hash comms;
+    size_t receive_slots, problem_slots;
+    uint32_t *message_of; /* of the traces: the message of the job, or LEFT_OUT */
+    /* of the file that is read */
+    uint32_t rank;
+    const struct trace_words *words;
+    uint32_t *of_event; /* the message of the job, LEFT_OUT, or RACES_NONE */
+    uint64_t events;    /* so many has of_event */
+    struct hash names;
+    size_t op_slots;
+    struct replay_reader *record; /* or NULL */
+    struct replay_event event;    /* the next one of the record; times 0: there is none */
+    uint32_t last_send, last_look,
+        last_peek;    /* last_peek: position of a probe that a claim may follow */
+    uint32_t *called; /* whose place the next at is; or NULL */
+    size_t first_place;
+    uint64_t claims; /* of messages that are not there */
+    bool is_wrong;   /* the record does not fit: this is said once */
+};
+
+/* ---- problems ---- */
+
+bool races_problem(struct races_run *run, const char *format, ...)
+{
+    char(*more)[RACES_PROBLEM];
+    va_list args;
+
+    if (run->problem_count == PROBLEMS_MAX)
+        return true;
+    more = mem_realloc(run->problems, (run->problem_count + 1) * sizeof *more);
+    if (more == NULL)
+        return false;
+    run->problems = more;
+    va_start(args, format);
+    vsnprintf(more[run->problem_count++], RACES_PROBLEM, format, args);
+    va_end(args);
+    return true;
+}
+
+static uint32_t rank_number(const struct reading *r)
+{
+    return r->run->traces.ranks[r->rank].info.rank;
+}
+
+/* ---- names in a file ---- */
+
+static uint64_t name_hash(const void *arg, const void *slot)
+{
+    const struct name *name = slot;
+
+    (void)arg;
+    return hash_spread(name->id ^ (uint64_t)name->kind << 60);
+}
+
+static bool name_is(const void *arg, const void *slot, const void *key)
+{
+    const struct name *name = slot, *wanted = key;
+
+    (void)arg;
+    return name->kind == wanted->kind && name->id == wanted->id;
+}
+
+static const struct hash_kind by_id = {sizeof(struct name), name_hash, name_is};
+
+static uint32_t find_name(const struct reading *r, enum name_kind kind, uint64_t id)
+{
+    const struct name wanted = {.kind = kind, .id = id};
+    const struct name *slot =
+        hash_find(&r->names, &by_id, NULL, name_hash(NULL, &wanted), &wanted);
+
+    return slot != NULL ? slot->what : RACES_NONE;
+}
+
+static bool put_name(struct reading *r, enum name_kind kind, uint64_t id, uint32_t what)
+{
+    const struct name name = {.kind = kind, .what = what, .id = id};
+    struct name *slot = hash_find(&r->names, &by_id, NULL, name_hash(NULL, &name), &name);
+
+    if (slot == NULL)
+        return hash_add(&r->names, &by_id, NULL, &name) == 0;
+    slot->what = what;
+    return true;
+}
+
+/* ---- communicators ---- */
+
+static uint64_t comm_hash(const void *arg, const void *slot)
+{
+    const struct comm *comm = slot;
+
+    (void)arg;
+    return hash_spread(comm->key * 2 + comm->is_collective);
+}
+
+static bool comm_is(const void *arg, const void *slot, const void *key)
+{
+    const struct comm *comm = slot, *wanted = key;
+
+    (void)arg;
+    return comm->key == wanted->key && comm->is_collective == wanted->is_collective;
+}
+
+static const struct hash_kind by_key = {sizeof(struct comm), comm_hash, comm_is};
+
+/* Slots begin with a word that is not 0: the key is one more. */
+static bool comm_of(struct reading *r, uint32_t context_id, uint64_t tag, uint32_t *number)
+{
+    struct comm comm = {.key = ((tag >> 32) << 32 | context_id) + 1,
+                        .is_collective = (int32_t)(uint32_t)tag < 0};
+    const struct comm *slot =
+        hash_find(&r->comms, &by_key, NULL, comm_hash(NULL, &comm), &comm);
+
+    if (slot == NULL) {
+        comm.number = (uint32_t)r->comms.count;
+        if (comm.key == 0 || hash_add(&r->comms, &by_key, NULL, &comm) != 0)
+            return false;
+        *number = comm.number;
+        return true;
+    }
+    *number = slot->number;
+    return true;
+}
+
+/* ---- messages ---- */
+
+/* Those that were sent, and whose receiver is known. */
+static bool read_messages(struct reading *r)
+{
+    struct races_run *run = r->run;
+    const struct job *traces = &run->traces;
+    size_t count = traces->message_count;
+
+    if (count >= RACES_NONE)
+        return false;
+    run->job.messages = mem_calloc(count + 1, sizeof *run->job.messages);
+    run->sends = mem_calloc(count + 1, sizeof *run->sends);
+    r->message_of = mem_calloc(count + 1, sizeof *r->message_of);
+    if (run->job.messages == NULL || run->sends == NULL || r->message_of == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct job_message *m = &traces->messages[i];
+        uint32_t number = run->job.message_count;
+
+        r->message_of[i] = LEFT_OUT;
+        if (m->from == JOB_NOBODY || m->to == JOB_NOBODY || m->send == JOB_NEVER)
+            continue;
+        r->message_of[i] = number;
+        run->job.messages[number] = (struct races_message){
+            .from = m->from, .to = m->to, .tag = (uint32_t)m->tag, .receive = RACES_NONE};
+        if (!comm_of(r, m->context_id, m->tag, &run->job.messages[number].comm))
+            return false;
+        run->sends[number] = (struct races_send){.message = (uint32_t)i, .place = JOB_NOBODY};
+        run->job.message_count++;
+    }
+    return true;
+}
+
+static void of_event(struct reading *r, uint64_t event, uint32_t message)
+{
+    if (event != 0 && event <= r->events)
+        r->of_event[event] = message;
+}
+
+/* Which events of this file are about which messages. */
+static bool find_events(struct reading *r)
+{
+    const struct job *traces = &r->run->traces;
+
+    r->events = traces->ranks[r->rank].events;
+    r->of_event = mem_alloc((r->events + 1) * sizeof *r->of_event);
+    if (r->of_event == NULL)
+        return false;
+    memset(r->of_event, 0xff, (r->events + 1) * sizeof *r->of_event);
+    for (size_t i = 0; i < traces->message_count; i++) {
+        const struct job_message *m = &traces->messages[i];
+
+        if (m->from == r->rank && m->send != JOB_NEVER)
+            of_event(r, m->send_event, r->message_of[i]);
+        if (m->to == r->rank && m->arrive != JOB_NEVER) {
+            of_event(r, m->arrive_event, r->message_of[i]);
+            of_event(r, m->post_event, r->message_of[i]);
+        }
+    }
+    return true;
+}
+
+/* ---- operations ---- */
+
+static bool add_op(struct reading *r, enum races_op_kind kind, uint32_t what)
+{
+    struct races_rank *rank = &r->run->job.ranks[r->rank];
+
+    if (rank->count == r->op_slots) {
+        size_t slots = 2 * r->op_slots + 64;
+        struct races_op *more = mem_realloc(rank->ops, slots * sizeof *more);
+
+        if (more == NULL || slots >= RACES_NONE)
+            return false;
+        rank->ops = more;
+        r->op_slots = slots;
+    }
+    rank->ops[rank->count++] = (struct races_op){kind, what};
+    return true;
+}
+
+/* The rank of a peer number, as far as the file says; else one that sends nothing. */
+static uint32_t rank_of_peer(const struct reading *r, uint32_t number)
+{
+    const struct job *traces = &r->run->traces;
+
+    if (number >= r->words->peer_slots || !r->words->peers[number].is_known ||
+        r->words->peers[number].job != 0)
+        return RACES_NONE - 1;
+    for (uint32_t i = 0; i < traces->rank_count; i++)
+        if (traces->ranks[i].is_read &&
+            traces->ranks[i].info.rank == r->words->peers[number].rank)
+            return i;
+    return RACES_NONE - 1;
+}
+
+/* A receive or probe that asks for this; its number, or RACES_NONE: no memory. */
+static uint32_t add_receive(struct reading *r, const struct trace_event *e, uint64_t ignore,
+                            uint32_t message)
+{
+    struct races_run *run = r->run;
+    uint32_t number = run->job.receive_count;
+    struct races_receive *receive;
+
+    if (number == r->receive_slots) {
+        size_t slots = 2 * r->receive_slots + 256;
+        struct races_receive *more = mem_realloc(run->job.receives, slots * sizeof *more);
+        struct races_event *events;
+
+        if (more != NULL)
+            run->job.receives = more;
+        events = mem_realloc(run->events, slots * sizeof *events);
+        if (events != NULL)
+            run->events = events;
+        if (more == NULL || events == NULL || slots >= RACES_NONE)
+            return RACES_NONE;
+        r->receive_slots = slots;
+    }
+    receive = &run->job.receives[number];
+    *receive = (struct races_receive){.rank = r->rank,
+                                      .source = e->source == TRACE_ANY_SOURCE ? RACES_ANY
+                                                : message != RACES_NONE
+                                                    ? run->job.messages[message].from
+                                                    : rank_of_peer(r, e->source),
+                                      .tag = (uint32_t)e->tag,
+                                      .is_any_tag = (uint32_t)ignore != 0,
+                                      .message = message};
+    if (!comm_of(r, e->context_id, e->tag, &receive->comm))
+        return RACES_NONE;
+    run->events[number] = (struct races_event){.place = JOB_NOBODY};
+    run->job.receive_count++;
+    return number;
+}
+
+/* A message that no other receive has. */
+static bool is_free(const struct reading *r, uint32_t message)
+{
+    return r->run->job.messages[message].receive == RACES_NONE;
+}
+
+static bool read_send(struct reading *r, uint64_t event)
+{
+    uint32_t message = r->of_event[event] != LEFT_OUT ? r->of_event[event] : RACES_NONE;
+
+    r->last_send = message;
+    r->called = NULL;
+    if (message == RACES_NONE || r->run->job.messages[message].from != r->rank)
+        return true;
+    if ((int32_t)r->run->job.messages[message].tag >= 0)
+        r->called = &r->run->sends[message].place;
+    return add_op(r, RACES_SEND, message);
+}
+
+static bool read_post(struct reading *r, const struct trace_event *e, uint64_t event)
+{
+    uint32_t message = r->of_event[event], number;
+
+    if (message == LEFT_OUT)
+        return true;
+    if (message != RACES_NONE &&
+        (r->run->job.messages[message].to != r->rank || !is_free(r, message)))
+        return true;
+    number = add_receive(r, e, e->ignore, message);
+    if (number == RACES_NONE || !put_name(r, NAME_RECEIVE, e->entry, number))
+        return false;
+    if (message != RACES_NONE)
+        r->run->job.messages[message].receive = number;
+    if (e->source == TRACE_ANY_SOURCE && (int32_t)(uint32_t)e->tag >= 0)
+        r->run->unchecked++; /* until it is an event */
+    return add_op(r, RACES_POST, number);
+}
+
+/* A probe has found a message; a matched one claims it next. */
+static bool read_peek(struct reading *r, const struct trace_event *e)
+{
+    uint32_t message = find_name(r, NAME_MESSAGE, e->partner), number;
+
+    r->last_look = r->last_peek = RACES_NONE;
+    if (message >= LEFT_OUT || r->run->job.messages[message].to != r->rank)
+        return true;
+    number = add_receive(r, e, e->ignore, message);
+    if (number == RACES_NONE)
+        return false;
+    r->run->job.receives[number].is_probe = true;
+    r->last_look = r->last_peek = number;
+    return add_op(r, RACES_LOOK, number);
+}
+
+static bool read_claim(struct reading *r, const struct trace_event *e)
+{
+    uint32_t message = find_name(r, NAME_MESSAGE, e->entry), number = r->last_peek;
+
+    r->last_peek = RACES_NONE;
+    if (message == LEFT_OUT)
+        return true;
+    if (message == RACES_NONE) {
+        if (r->claims++ != 0)
+            return true;
+        return races_problem(r->run,
+                             "rank %" PRIu32
+                             ": a matched probe took a message that still waited "
+                             "at its sender: what followed from it is not known",
+                             rank_number(r));
+    }
+    if (r->run->job.messages[message].to != r->rank || !is_free(r, message))
+        return true;
+    if (number == RACES_NONE || r->run->job.receives[number].message != message) {
+        number = add_receive(r, e, 0, message);
+        if (number == RACES_NONE || !add_op(r, RACES_LOOK, number))
+            return false;
+    }
+    r->run->job.receives[number].is_probe = false;
+    r->run->job.messages[message].receive = number;
+    return true;
+}
+
+static bool read_received(struct reading *r, const struct trace_event *e)
+{
+    uint32_t number = find_name(r, NAME_RECEIVE, e->entry);
+
+    if ((int32_t)(uint32_t)e->tag >= 0 || number == RACES_NONE)
+        return true;
+    return add_op(r, RACES_REPORT, number);
+}
+
+static bool read_reported(struct reading *r, const struct trace_event *e)
+{
+    uint32_t number = find_name(r, NAME_RECEIVE, e->entry);
+
+    if (number != RACES_NONE)
+        return add_op(r, RACES_REPORT, number);
+    number = find_name(r, NAME_SEND, e->entry);
+    return number == RACES_NONE || add_op(r, RACES_SENT, number);
+}
+
+/* Of sends, only the synchronous ones are reported. */
+static bool read_sync(struct reading *r, const struct trace_event *e)
+{
+    if (e->partner != 0 || r->last_send == RACES_NONE)
+        return true;
+    return add_op(r, RACES_SENT, r->last_send);
+}
+
+static bool read_cancel(struct reading *r, const struct trace_event *e)
+{
+    uint32_t number = find_name(r, NAME_RECEIVE, e->entry);
+
+    return number == RACES_NONE || r->run->job.receives[number].message != RACES_NONE ||
+           add_op(r, RACES_CANCEL, number);
+}
+
+/* ---- events of the record ---- */
+
+static void next_of_record(struct reading *r)
+{
+    do
+        if (r->record == NULL || !replay_read_next(r->record, &r->event)) {
+            r->event.times = 0;
+            return;
+        }
+    while (r->event.signature.kind == REPLAY_INDEX);
+}
+
+/* The record has another event of this number, or none: what the program asked for is not known. */
+static bool is_of_another(struct reading *r, uint64_t number)
+{
+    if (r->is_wrong || r->record == NULL)
+        return true;
+    r->is_wrong = true;
+    return races_problem(r->run,
+                         "rank %" PRIu32 ": event %" PRIu64
+                         " of its trace is not in its record, which was cut short or damaged",
+                         rank_number(r), number);
+}
+
+static bool fits(const struct replay_event *event, const struct races_receive *receive,
+                 const struct races_message *message)
+{
+    const struct replay_signature *s = &event->signature;
+    bool is_posted = replay_is_receive(s->kind);
+    bool is_probe = s->kind >= REPLAY_IPROBE && s->kind <= REPLAY_MPROBE;
+
+    if ((!is_posted && !is_probe) || (s->tag != REPLAY_ANY && s->tag != (int32_t)receive->tag))
+        return false;
+    return event->outcome.result != REPLAY_MESSAGE ||
+           (message != NULL && replay_tag(&event->outcome) == (int32_t)message->tag);
+}
+
+static bool read_event(struct reading *r, const struct trace_event *e)
+{
+    struct races_job *job = &r->run->job;
+    uint32_t number = e->partner != 0 ? find_name(r, NAME_RECEIVE, e->partner) : r->last_look;
+    const struct races_message *message;
+    struct races_receive *receive;
+
+    r->called = NULL;
+    while (r->event.times != 0 && r->event.number + r->event.times <= e->entry)
+        next_of_record(r);
+    if (number == RACES_NONE)
+        return true;
+    receive = &job->receives[number];
+    message = receive->message != RACES_NONE ? &job->messages[receive->message] : NULL;
+    r->called = &r->run->events[number].place;
+    if (r->event.times == 0 || e->entry < r->event.number || !fits(&r->event, receive, message))
+        return is_of_another(r, e->entry);
+    if (receive->source == RACES_ANY && !receive->is_checked && !receive->is_probe &&
+        e->partner != 0 && (int32_t)receive->tag >= 0 && r->run->unchecked > 0)
+        r->run->unchecked--;
+    if (r->event.signature.source == REPLAY_ANY)
+        receive->source = RACES_ANY;
+    if (r->event.signature.tag == REPLAY_ANY)
+        receive->is_any_tag = true;
+    receive->is_checked = r->event.signature.source == REPLAY_ANY && (int32_t)receive->tag >= 0;
+    r->run->events[number].number = e->entry;
+    r->run->events[number].signature = r->event.signature;
+    return true;
+}
+
+/* ---- a file ---- */
+
+/* The index of a place of this file; or JOB_NOBODY. */
+static uint32_t find_place(const struct reading *r, uint64_t number)
+{
+    const struct job *traces = &r->run->traces;
+
+    for (size_t i = r->first_place;
+         i < traces->place_count && traces->places[i].rank == r->rank; i++)
+        if (traces->places[i].number == number)
+            return (uint32_t)i;
+    return JOB_NOBODY;
+}
+
+static void read_at(struct reading *r, const struct trace_event *e)
+{
+    if (e->partner == TRACE_AT_CALL && r->called != NULL)
+        *r->called = find_place(r, e->entry);
+    if (e->partner == TRACE_AT_CALL)
+        r->called = NULL;
+}
+
+static bool read_one(struct reading *r, const struct trace_event *e, uint64_t event)
+{
+    switch ((unsigned)e->type) {
+    case TRACE_SEND:
+        return read_send(r, event);
+    case TRACE_LEAVE:
+        return r->last_send == RACES_NONE || put_name(r, NAME_SEND, e->partner, r->last_send);
+    case TRACE_POST:
+        return read_post(r, e, event);
+    case TRACE_ARRIVE:
+        return e->entry == 0 || r->of_event[event] == RACES_NONE ||
+               put_name(r, NAME_MESSAGE, e->entry, r->of_event[event]);
+    case TRACE_PEEK:
+        return e->partner == 0 || read_peek(r, e);
+    case TRACE_CLAIM:
+        return read_claim(r, e);
+    case TRACE_RECEIVED:
+        return read_received(r, e);
+    case TRACE_CANCEL:
+        return read_cancel(r, e);
+    case TRACE_EVENT:
+        return read_event(r, e);
+    case TRACE_REPORTED:
+        return read_reported(r, e);
+    case TRACE_SYNC:
+        return read_sync(r, e);
+    case TRACE_AT:
+        read_at(r, e);
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool read_trace(struct reading *r, struct trace_reader *reader)
+{
+    struct trace_event e;
+    bool is_done = true;
+
+    /* what it says now may be more than before: it may still be written */
+    for (uint64_t event = 1; is_done && event <= r->events && trace_next(reader, &e) == 1;
+         event++)
+        is_done = read_one(r, &e, event);
+    return is_done;
+}
+
+/* The record of the rank whose trace is read. */
+static bool open_record(struct reading *r)
+{
+    char error[PATH_MAX + 128];
+    struct races_run *run = r->run;
+
+    r->event.times = 0;
+    r->record = NULL;
+    if (replay_read_open(run->folder, rank_number(r), &r->record, error, sizeof error) < 0) {
+        r->record = NULL;
+        return races_problem(run, "%s", error);
+    }
+    if (replay_read_job(r->record)->pid != run->traces.ranks[r->rank].info.pid) {
+        replay_read_close(r->record);
+        r->record = NULL;
+        return races_problem(run, "rank %" PRIu32 ": its trace and its record are of two runs",
+                             rank_number(r));
+    }
+    next_of_record(r);
+    return true;
+}
+
+/* What is wrong with the record that was read. */
+static bool close_record(struct reading *r)
+{
+    bool is_said = true;
+
+    if (r->record == NULL)
+        return true;
+    if (replay_read_damage(r->record)[0] != '\0')
+        is_said = races_problem(r->run, "%s", replay_read_damage(r->record));
+    else if (replay_read_flags(r->record) & REPLAY_THREADS)
+        is_said = races_problem(r->run,
+                                "rank %" PRIu32 ": several threads receive: their events are "
+                                "not in the record",
+                                rank_number(r));
+    replay_read_close(r->record);
+    return is_said;
+}
+
+static bool read_file(struct reading *r, struct trace_reader *reader)
+{
+    struct job_rank *file = &r->run->traces.ranks[r->rank];
+    bool is_read;
+
+    r->words = &file->words;
+    r->op_slots = 0;
+    r->is_wrong = false;
+    r->claims = 0;
+    for (r->first_place = 0; r->first_place < r->run->traces.place_count &&
+                             r->run->traces.places[r->first_place].rank != r->rank;)
+        r->first_place++;
+    r->last_send = r->last_look = r->last_peek = RACES_NONE;
+    r->called = NULL;
+    if (!find_events(r))
+        return false;
+    if (trace_open(reader, file->path) < 0) {
+        is_read = races_problem(r->run, "%s", reader->error);
+    } else {
+        is_read = open_record(r) && read_trace(r, reader);
+        is_read = close_record(r) && is_read;
+        trace_close(reader);
+    }
+    mem_free(r->of_event);
+    hash_fini(&r->names);
+    return is_read;
+}
+
+/* ---- a folder ---- */
+
+static bool is_trace(const char *name)
+{
+    size_t length = strlen(name);
+
+    return strncmp(name, "matchbox-", 9) == 0 && length > 6 &&
+           strcmp(name + length - 6, ".trace") == 0;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void free_paths(char **paths, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        mem_free(paths[i]);
+    mem_free(paths);
+}
+
+/* The traces of a folder.  False: no memory. */
+static bool find_traces(const char *folder, char ***paths, size_t *count)
+{
+    DIR *entries = opendir(folder);
+    struct dirent *entry;
+    bool is_done = true;
+
+    *paths = NULL;
+    *count = 0;
+    while (is_done && entries != NULL && (entry = readdir(entries)) != NULL) {
+        size_t size = strlen(folder) + strlen(entry->d_name) + 2;
+        char **more, *path;
+
+        if (!is_trace(entry->d_name))
+            continue;
+        more = mem_realloc(*paths, (*count + 1) * sizeof *more);
+        if (more != NULL)
+            *paths = more;
+        path = mem_alloc(size);
+        is_done = more != NULL && path != NULL;
+        if (!is_done) {
+            mem_free(path);
+            break;
+        }
+        snprintf(path, size, "%s/%s", folder, entry->d_name);
+        (*paths)[(*count)++] = path;
+    }
+    if (entries != NULL)
+        closedir(entries);
+    if (*count > 1)
+        qsort(*paths, *count, sizeof **paths, compare_paths);
+    return is_done;
+}
+
+/* Files that are not whole, and ranks that have none. */
+static bool find_missing(struct races_run *run)
+{
+    const struct job *traces = &run->traces;
+    uint32_t rank = 0, size = traces->size;
+    bool is_said = true;
+
+    for (size_t i = 0; i < traces->rank_count; i++) {
+        const struct job_rank *file = &traces->ranks[i];
+
+        if (file->error[0] != '\0')
+            is_said = is_said && races_problem(run, "%s", file->error);
+        if (!file->is_read || file->info.rank == TRACE_RANK_UNKNOWN)
+            continue;
+        for (; is_said && rank < file->info.rank && run->problem_count < PROBLEMS_MAX; rank++)
+            is_said =
+                races_problem(run, "%s: there is no trace of rank %" PRIu32, run->folder, rank);
+        if (rank <= file->info.rank)
+            rank = file->info.rank + 1;
+    }
+    for (; is_said && rank < size && run->problem_count < PROBLEMS_MAX; rank++)
+        is_said =
+            races_problem(run, "%s: there is no trace of rank %" PRIu32, run->folder, rank);
+    return is_said;
+}
+
+static bool read_all(struct reading *r)
+{
+    struct races_run *run = r->run;
+    struct trace_reader *reader = mem_alloc(sizeof *reader);
+    bool is_done = reader != NULL && find_missing(run) && read_messages(r);
+
+    run->job.rank_count = (uint32_t)run->traces.rank_count;
+    run->job.ranks = mem_calloc(run->traces.rank_count + 1, sizeof *run->job.ranks);
+    is_done = is_done && run->job.ranks != NULL;
+    for (r->rank = 0; is_done && r->rank < run->job.rank_count; r->rank++)
+        if (run->traces.ranks[r->rank].is_read && !run->traces.ranks[r->rank].is_flight)
+            is_done = read_file(r, reader);
+    mem_free(reader);
+    return is_done;
+}
+
+int races_read(struct races_run *run, const char *folder)
+{
+    struct reading r = {.run = run};
+    char **paths;
+    size_t count;
+    bool is_done;
+
+    *run = (struct races_run){.folder = folder};
+    is_done = find_traces(folder, &paths, &count);
+    if (is_done && count == 0)
+        is_done = races_problem(
+            run, "%s: there are no traces: mbx exec --races=DIR writes them", folder);
+    else if (is_done)
+        is_done = job_read(&run->traces, paths, count) == 0 && read_all(&r);
+    mem_free(r.message_of);
+    hash_fini(&r.comms);
+    /* the job's ranks point to these paths, which are needed no more */
+    free_paths(paths, count);
+    if (is_done)
+        return 0;
+    races_run_free(run);
+    return -ENOMEM;
+}
+
+void races_run_free(struct races_run *run)
+{
+    for (uint32_t i = 0; run->job.ranks != NULL && i < run->job.rank_count; i++)
+        mem_free(run->job.ranks[i].ops);
+    mem_free(run->job.ranks);
+    mem_free(run->job.messages);
+    mem_free(run->job.receives);
+    mem_free(run->events);
+    mem_free(run->sends);
+    if (run->traces.ranks != NULL)
+        job_free(&run->traces);
+    run->traces = (struct job){.rank_count = 0};
+    run->job = (struct races_job){.rank_count = 0};
+    run->events = NULL;
+    run->sends = NULL;
+}
