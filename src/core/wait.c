@@ -38,7 +38,7 @@
  *
  * Three other places wait in their own way, since a check costs them something else.  The component
  * (pml/progress.c) counts polls: with a check of 20 ns, a clock that is read would be much of a wait.  Objects of the
- * provider (provider/idle.c) have no wait, only calls that find nothing, and count both.  The software device
+ * provider (door/idle.c) have no wait, only calls that find nothing, and count both.  The software device
  * (device/soft/agent_main.c) sleeps on its transport, and never gives its core away.
  *
  * A waiter clears its flag, looks, and gives the lock to sleep; who notifies does so under

@@ -7,7 +7,7 @@
 #define PROVIDER_CQ_H
 
 #include "provider/compat.h"
-#include "provider/idle.h"
+#include "door/idle.h"
 #include "provider/wait.h"
 
 #include <pthread.h>
@@ -44,7 +44,7 @@ struct prov_cq {
     struct prov_ep *only; /* the only source, if there is no lock either; else NULL */
     unsigned only_queues; /* of that */
     enum prov_cq_next next;
-    struct prov_idle idle;
+    struct door_idle idle;
     struct prov_wait wait;
     atomic_bool armed; /* somebody wants to be rung */
     atomic_bool signalled;

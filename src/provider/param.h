@@ -22,6 +22,8 @@ struct prov_params {
 void prov_params_define(void);
 /* The value of FI_MATCHBOX_name, else of MBX_name, else NULL; an empty one is none. */
 const char *prov_param(const char *name);
+/* Does the launcher, or the user, say that there are more ranks here than cores? */
+bool prov_is_oversubscribed(void);
 /* Does an adapter match (MBX_DEVICE=verbs)? */
 bool prov_param_adapter_matches(void);
 /* As many bytes as messages of peers may take before their receive is there; 0 if that is not known. */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * idle.c - when a client that only polls gives its core away.
+ *
+ * Clients poll: an MPI library reads its queue until there is something, and never sleeps.  With
+ * more ranks than cores that would keep the rank that is waited for off its core until the end
+ * of a time slice, some milliseconds.  So every object that can be polled (of the provider: queues,
+ * counters, poll sets, event queues, endpoints that are probed or refuse a send; of libucp: workers)
+ * counts the polls in a row that have found nothing, and when there are many, its client calls
+ * sched_yield() here:
+ *
+ *   more ranks than cores    after every DOOR_IDLE_POLLS polls
+ *   otherwise                when IDLE_NS have passed as well
+ *
+ * Whether there are more ranks than cores the launcher says, or the user (MBX_OVERSUBSCRIBED).
+ *
+ * All that counts is that the client has found nothing, not what the object waits for:
+ * the peer whose packet or FIN is missing may be the one who needs the core.  Time decides
+ * where every rank may have a core, because a poll costs 20 ns over shared memory and a
+ * microsecond over a network, where ranks of several hosts may be on one machine.
+ *
+ * Nobody yields while holding a lock of a door.
+ */
+#include "door/idle.h"
+
+#include <sched.h>
+#include <time.h>
+
+#define IDLE_NS  50000
+#define NS_PER_S INT64_C(1000000000)
+
+static int64_t idle_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+void door_idle_init(struct door_idle *idle, bool is_oversubscribed)
+{
+    idle->polls = 0;
+    idle->since_ns = 0;
+    idle->limit_ns = is_oversubscribed ? 0 : IDLE_NS;
+}
+
+OUT_OF_LINE bool door_idle_is_long(struct door_idle *idle)
+{
+    int64_t now = idle->limit_ns == 0 ? 0 : idle_now_ns();
+
+    if (idle->polls == DOOR_IDLE_POLLS)
+        idle->since_ns = now;
+    if (now - idle->since_ns < idle->limit_ns)
+        return false;
+    idle->polls = 0;
+    return true;
+}
+
+void door_yield(void)
+{
+    sched_yield();
+}
