@@ -89,6 +89,10 @@ static ucs_status_ptr_t recv_tag(struct ucp_worker *worker, void *buffer, size_t
         *info = record->info;
         return ucpx_record_at_once(record, how, UCS_OK);
     }
+    if (how->mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
+        ucpx_data_end(record);
+        return ucpx_record_refuse(record, UCS_ERR_NO_RESOURCE);
+    }
     options = options_of(record, &data);
     worker->held = record;
     err = mbx_recv(worker->mbx, MBX_ANY_SOURCE, UCPX_ID_TAGS, tag, ~tag_mask, data.bytes, data.size,
