@@ -33,11 +33,11 @@
 
 #define UCPX_ADDRESS_VERSION 1
 
-#define HEAD       0x30
-#define END        0xff
-#define NAME_AT    10
-#define NAME_MAX   32
-#define NAME_BEGIN "matchbox"
+#define HEAD                 0x30
+#define END                  0xff
+#define NAME_AT              10
+#define NAME_MAX             32
+#define NAME_BEGIN           "matchbox"
 
 static const char mark[4] = {'M', 'B', 'X', 'U'};
 
@@ -52,7 +52,8 @@ struct part {
 };
 
 static_assert(sizeof(struct part) == 92, "as it is drawn above");
-static_assert(NAME_AT + NAME_MAX + 1 + sizeof(struct part) <= UCPX_ADDRESS_MAX, "space for all");
+static_assert(NAME_AT + NAME_MAX + 1 + sizeof(struct part) <= UCPX_ADDRESS_MAX,
+              "space for all");
 
 static uint64_t hash_of(const void *bytes, size_t size)
 {

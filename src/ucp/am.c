@@ -167,10 +167,12 @@ static struct ucpx_handler *handler_of(struct ucpx_am *am, unsigned id)
 {
     struct ucpx_handler *handler = id < am->handler_count ? &am->handlers[id] : NULL;
 
-    return handler != NULL && (handler->whole != NULL || handler->recv != NULL) ? handler : NULL;
+    return handler != NULL && (handler->whole != NULL || handler->recv != NULL) ? handler
+                                                                                : NULL;
 }
 
-static ucs_status_t handler_set(struct ucp_worker *worker, unsigned id, const struct ucpx_handler *handler)
+static ucs_status_t handler_set(struct ucp_worker *worker, unsigned id,
+                                const struct ucpx_handler *handler)
 {
     struct ucpx_am *am = &worker->am;
     struct ucpx_handler *handlers;
@@ -181,7 +183,8 @@ static ucs_status_t handler_set(struct ucp_worker *worker, unsigned id, const st
         handlers = mem_realloc(am->handlers, (id + 1) * sizeof *handlers);
         if (handlers == NULL)
             return UCS_ERR_NO_MEMORY;
-        memset(handlers + am->handler_count, 0, (id + 1 - am->handler_count) * sizeof *handlers);
+        memset(handlers + am->handler_count, 0,
+               (id + 1 - am->handler_count) * sizeof *handlers);
         am->handlers = handlers;
         am->handler_count = id + 1;
     }
@@ -208,7 +211,8 @@ ucs_status_t ucp_worker_set_am_handler(ucp_worker_h worker, uint16_t id, ucp_am_
     return handler_set_locked(worker, id, &handler);
 }
 
-ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_handler_param_t *param)
+ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker,
+                                            const ucp_am_handler_param_t *param)
 {
     uint64_t fields = param->field_mask;
     struct ucpx_handler handler = {0};
@@ -257,14 +261,16 @@ bool ucpx_message_read(struct ucpx_message *message, const struct ucpx_slot *slo
     return true;
 }
 
-static ucs_status_t call_whole(const struct ucpx_handler *handler, const struct ucpx_message *message,
-                               void *data, struct ucp_ep *reply)
+static ucs_status_t call_whole(const struct ucpx_handler *handler,
+                               const struct ucpx_message *message, void *data,
+                               struct ucp_ep *reply)
 {
     return handler->whole(handler->arg, data, message->size, reply, UCP_CB_PARAM_FLAG_DATA);
 }
 
-static ucs_status_t call_recv(const struct ucpx_handler *handler, const struct ucpx_message *message,
-                              void *data, struct ucp_ep *reply)
+static ucs_status_t call_recv(const struct ucpx_handler *handler,
+                              const struct ucpx_message *message, void *data,
+                              struct ucp_ep *reply)
 {
     ucp_am_recv_param_t param = {.reply_ep = reply};
 
@@ -274,12 +280,13 @@ static ucs_status_t call_recv(const struct ucpx_handler *handler, const struct u
         param.recv_attr |= UCP_AM_RECV_ATTR_FLAG_RNDV;
     else if (message->size != 0)
         param.recv_attr |= UCP_AM_RECV_ATTR_FLAG_DATA;
-    return handler->recv(handler->arg, message->header, message->header_size, data, message->size, &param);
+    return handler->recv(handler->arg, message->header, message->header_size, data,
+                         message->size, &param);
 }
 
 /* The client's pointer to the data, or to its descriptor, is that to the bytes of the slot. */
-static ucs_status_t call(struct ucp_worker *worker, struct ucpx_slot *slot, const struct ucpx_message *message,
-                         const struct ucpx_handler *set)
+static ucs_status_t call(struct ucp_worker *worker, struct ucpx_slot *slot,
+                         const struct ucpx_message *message, const struct ucpx_handler *set)
 {
     struct ucp_ep *reply =
         message->flags & UCPX_AM_REPLY ? ucpx_ep_of_peer(worker, message->peer) : NULL;
@@ -296,8 +303,8 @@ static ucs_status_t call(struct ucp_worker *worker, struct ucpx_slot *slot, cons
 }
 
 /* slot has the data, or is the descriptor. */
-static void handle(struct ucp_worker *worker, struct ucpx_slot *slot, const struct ucpx_message *message,
-                   const struct ucpx_handler *handler)
+static void handle(struct ucp_worker *worker, struct ucpx_slot *slot,
+                   const struct ucpx_message *message, const struct ucpx_handler *handler)
 {
     ucs_status_t status;
 
@@ -318,7 +325,8 @@ static void say_nobody(const struct ucpx_message *message)
     static atomic_bool is_said;
 
     if (!atomic_exchange(&is_said, true))
-        LOG_WARN("libucp: an active message for id %u, for which the program has set no handler, was dropped",
+        LOG_WARN("libucp: an active message for id %u, for which the program has set no "
+                 "handler, was dropped",
                  message->id);
 }
 
@@ -326,18 +334,23 @@ static void say_damaged(const struct ucpx_slot *slot)
 {
     static atomic_bool is_said;
 
-    if (slot->error != -ECANCELED && !ucpx_is_loss(slot->error) && !atomic_exchange(&is_said, true))
-        LOG_ERROR("libucp: peer %u sends active messages that no correct peer sends; they are dropped", slot->peer);
+    if (slot->error != -ECANCELED && !ucpx_is_loss(slot->error) &&
+        !atomic_exchange(&is_said, true))
+        LOG_ERROR("libucp: peer %u sends active messages that no correct peer sends; they are "
+                  "dropped",
+                  slot->peer);
 }
 
-static void long_begins(struct ucp_worker *worker, struct ucpx_slot *slot, const struct ucpx_message *message)
+static void long_begins(struct ucp_worker *worker, struct ucpx_slot *slot,
+                        const struct ucpx_message *message)
 {
     if (ucpx_am_collect(slot, message)) {
         slot->state = UCPX_SLOT_WAITING;
         worker->peers[slot->peer].comes = slot;
         return;
     }
-    LOG_ERROR("libucp: no memory for an active message of %zu bytes; it was dropped", message->size);
+    LOG_ERROR("libucp: no memory for an active message of %zu bytes; it was dropped",
+              message->size);
     ucpx_am_drop(worker, message);
     ucpx_slot_release(slot);
 }
@@ -359,7 +372,8 @@ static void slot_handle(struct ucp_worker *worker, struct ucpx_slot *slot)
         if (message.data == NULL)
             ucpx_am_drop(worker, &message);
         ucpx_slot_release(slot);
-    } else if (message.data == NULL && (handler->whole != NULL || message.flags & UCPX_AM_WHOLE)) {
+    } else if (message.data == NULL &&
+               (handler->whole != NULL || message.flags & UCPX_AM_WHOLE)) {
         long_begins(worker, slot, &message);
     } else {
         handle(worker, slot, &message, handler);

@@ -14,7 +14,8 @@
 #include "base/list.h"
 #include "ucp/interface.h"
 
-#define UCPX_AM_SHORT  8192u /* bytes of the message that announces or carries an active message */
+#define UCPX_AM_SHORT                                                                          \
+    8192u /* bytes of the message that announces or carries an active message */
 #define UCPX_AM_HEADER 8128u /* bytes of a client's header */
 #define UCPX_AM_ALIGN  64u   /* of data that a handler gets */
 
@@ -47,9 +48,9 @@ struct ucpx_message {
 };
 
 enum ucpx_slot_state {
-    UCPX_SLOT_POSTED,    /* a receive of the library */
-    UCPX_SLOT_ARRIVED,   /* in the list of messages that have arrived */
-    UCPX_SLOT_WAITING,   /* in the list of its peer, or the message whose data that peer still sends */
+    UCPX_SLOT_POSTED,  /* a receive of the library */
+    UCPX_SLOT_ARRIVED, /* in the list of messages that have arrived */
+    UCPX_SLOT_WAITING, /* in the list of its peer, or the message whose data that peer still sends */
     UCPX_SLOT_HANDLED,   /* the handler runs */
     UCPX_SLOT_KEPT,      /* the client has kept the data */
     UCPX_SLOT_ANNOUNCED, /* the client has kept the descriptor of data that it will receive */
@@ -60,7 +61,8 @@ enum ucpx_slot_state {
 struct ucpx_slot {
     struct list link;
     struct ucp_worker *worker;
-    struct ucpx_slot *announced_by; /* of data of a long message: the slot with its header; or NULL */
+    struct ucpx_slot
+        *announced_by; /* of data of a long message: the slot with its header; or NULL */
     mbx_request request;
     enum ucpx_slot_state state;
     int error;
@@ -82,9 +84,9 @@ struct ucpx_am {
     bool is_on; /* UCP_FEATURE_AM */
     struct list arrived, posted;
     unsigned posted_count, buffer_count;
-    struct list collected;       /* of slots: data of long messages that are complete */
-    struct list kept;            /* of slots that the client has */
-    struct list collecting;      /* of slots: data of long messages on its way */
+    struct list collected;  /* of slots: data of long messages that are complete */
+    struct list kept;       /* of slots that the client has */
+    struct list collecting; /* of slots: data of long messages on its way */
     struct ucpx_handler *handlers;
     uint32_t handler_count;
     uint64_t next_number; /* of long messages of ours */

@@ -42,8 +42,8 @@ bool ucpx_am_collect(struct ucpx_slot *slot, const struct ucpx_message *message)
     data->peer = slot->peer;
     data->state = UCPX_SLOT_WAITING;
     list_add_tail(&worker->am.collecting, &data->link);
-    if (mbx_recv(worker->mbx, slot->peer, UCPX_ID_DATA, message->number, 0, data->bytes, message->size,
-                 &options, NULL) == 0)
+    if (mbx_recv(worker->mbx, slot->peer, UCPX_ID_DATA, message->number, 0, data->bytes,
+                 message->size, &options, NULL) == 0)
         return true;
     list_remove(&data->link);
     data->announced_by = NULL;
@@ -62,11 +62,12 @@ static void dropped(const struct mbx_completion *completion)
 void ucpx_am_drop(struct ucp_worker *worker, const struct ucpx_message *message)
 {
     const struct mbx_options options = {.flags = MBX_DONE | MBX_SILENT, .done = dropped};
-    int err = mbx_recv(worker->mbx, message->peer, UCPX_ID_DATA, message->number, 0, NULL, 0, &options, NULL);
+    int err = mbx_recv(worker->mbx, message->peer, UCPX_ID_DATA, message->number, 0, NULL, 0,
+                       &options, NULL);
 
     if (err < 0)
-        LOG_WARN("libucp: the data of an active message of peer %u stays unreceived: %s", message->peer,
-                 mbx_strerror(err));
+        LOG_WARN("libucp: the data of an active message of peer %u stays unreceived: %s",
+                 message->peer, mbx_strerror(err));
 }
 
 /* ---- by a client ---- */
@@ -129,31 +130,35 @@ static void data_done(const struct mbx_completion *completion)
 }
 
 /* The receive of data that is on its way. */
-static int recv_remote(struct ucp_worker *worker, struct ucpx_record *record, const struct ucpx_data *data,
-                       const struct ucpx_message *message)
+static int recv_remote(struct ucp_worker *worker, struct ucpx_record *record,
+                       const struct ucpx_data *data, const struct ucpx_message *message)
 {
     const struct mbx_options options = {.user = record,
-                                        .flags = MBX_DONE | (data->has_layout ? MBX_LAYOUT : 0u),
+                                        .flags =
+                                            MBX_DONE | (data->has_layout ? MBX_LAYOUT : 0u),
                                         .layout = &data->layout,
                                         .done = data_done};
     int err;
 
     worker->held = record;
-    err = mbx_recv(worker->mbx, message->peer, UCPX_ID_DATA, message->number, 0, data->bytes, data->size,
-                   &options, &record->number);
+    err = mbx_recv(worker->mbx, message->peer, UCPX_ID_DATA, message->number, 0, data->bytes,
+                   data->size, &options, &record->number);
     worker->held = NULL;
     return err;
 }
 
-static ucs_status_ptr_t recv_data(struct ucp_worker *worker, struct ucpx_slot *slot, const struct ucpx_data *data,
-                                  struct ucpx_record *record, const struct ucpx_how *how, size_t *length)
+static ucs_status_ptr_t recv_data(struct ucp_worker *worker, struct ucpx_slot *slot,
+                                  const struct ucpx_data *data, struct ucpx_record *record,
+                                  const struct ucpx_how *how, size_t *length)
 {
     struct ucpx_message message;
     ucs_status_t status;
     int err;
 
     if (!is_descriptor(slot, &message)) {
-        size_t size = slot->announced_by == NULL && ucpx_message_read(&message, slot) ? message.size : slot->size;
+        size_t size = slot->announced_by == NULL && ucpx_message_read(&message, slot)
+                          ? message.size
+                          : slot->size;
 
         status = ucpx_data_unpack(data, record, slot->bytes, size);
         record->info.length = *length = size;
@@ -172,8 +177,9 @@ static ucs_status_ptr_t recv_data(struct ucp_worker *worker, struct ucpx_slot *s
 }
 
 /* The descriptor is used up, whatever becomes of the receive. */
-static ucs_status_ptr_t recv_begin(struct ucp_worker *worker, struct ucpx_slot *slot, void *buffer, size_t count,
-                                   const struct ucpx_how *how, size_t *length)
+static ucs_status_ptr_t recv_begin(struct ucp_worker *worker, struct ucpx_slot *slot,
+                                   void *buffer, size_t count, const struct ucpx_how *how,
+                                   size_t *length)
 {
     struct ucpx_record *record;
     struct ucpx_data data;
@@ -193,8 +199,8 @@ static ucs_status_ptr_t recv_begin(struct ucp_worker *worker, struct ucpx_slot *
     return result;
 }
 
-ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
-                                      const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer,
+                                      size_t count, const ucp_request_param_t *param)
 {
     struct ucpx_how how;
     ucs_status_t status = ucpx_how_read(&how, param, UCPX_CALLS_DATA);

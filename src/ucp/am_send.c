@@ -53,7 +53,8 @@ static void add_header(unsigned char *bytes, size_t data, const struct sending *
 
 static int try_send(const struct sending *s, const void *bytes, size_t size, uint64_t words)
 {
-    return mbx_try_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_MESSAGES, s->tag, bytes, size, words);
+    return mbx_try_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_MESSAGES, s->tag, bytes, size,
+                        words);
 }
 
 /* From memory that is the record's, or the client's. */
@@ -63,8 +64,8 @@ static int send_later(const struct sending *s, const void *bytes, size_t size, u
     const struct mbx_options options = {
         .user = record, .data = words, .flags = MBX_DONE | MBX_AT_ONCE, .done = ucpx_send_done};
 
-    return mbx_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_MESSAGES, s->tag, bytes, size, &options,
-                    &record->number);
+    return mbx_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_MESSAGES, s->tag, bytes, size,
+                    &options, &record->number);
 }
 
 static int send_copy(const struct sending *s, const void *bytes, size_t size, uint64_t words,
@@ -93,7 +94,8 @@ static int send_short(const struct sending *s, struct ucpx_record *record)
     if (ucpx_data_pack(&s->data, record, bytes) != UCS_OK)
         return -EIO;
     add_header(bytes, size, s);
-    return send_copy(s, bytes, size_with_header(size, s->header_size), words_of(s->header_size, size), record);
+    return send_copy(s, bytes, size_with_header(size, s->header_size),
+                     words_of(s->header_size, size), record);
 }
 
 /* ---- long ---- */
@@ -109,7 +111,8 @@ static int announce(const struct sending *s, const void *bytes, size_t size)
         return -ENOMEM;
     record->is_released = true;
     ucpx_ep_adds(s->ep, record);
-    result = send_copy(s, bytes, size, words_of(s->header_size, sizeof(struct ucpx_long)), record);
+    result =
+        send_copy(s, bytes, size, words_of(s->header_size, sizeof(struct ucpx_long)), record);
     if (result == 0)
         return 0;
     ucpx_ep_removes(record);
@@ -125,8 +128,8 @@ static int send_number(const struct sending *s, uint64_t number, struct ucpx_rec
                                         .layout = &s->data.layout,
                                         .done = ucpx_send_done};
     struct mbx_ep *mbx = s->ep->worker->mbx;
-    int result = mbx_send(mbx, s->ep->peer, UCPX_ID_DATA, number, s->data.bytes, s->data.size, &options,
-                          &record->number);
+    int result = mbx_send(mbx, s->ep->peer, UCPX_ID_DATA, number, s->data.bytes, s->data.size,
+                          &options, &record->number);
 
     /* the peer expects data: it gets none, and drops the message */
     if (result < 0)
@@ -161,7 +164,8 @@ static uint64_t tag_of(unsigned id, const struct ucpx_how *how)
            (how->flags & UCP_AM_SEND_FLAG_EAGER ? UCPX_AM_WHOLE : 0);
 }
 
-static ucs_status_ptr_t send_data(struct sending *s, struct ucpx_record *record, const struct ucpx_how *how)
+static ucs_status_ptr_t send_data(struct sending *s, struct ucpx_record *record,
+                                  const struct ucpx_how *how)
 {
     bool must_announce = is_long(s, how);
     int result;
@@ -184,16 +188,19 @@ static ucs_status_ptr_t send_data(struct sending *s, struct ucpx_record *record,
 }
 
 /* Contiguous data without a header, if it leaves now. */
-static bool leaves(const struct sending *s, const void *buffer, size_t count, const struct ucpx_how *how)
+static bool leaves(const struct sending *s, const void *buffer, size_t count,
+                   const struct ucpx_how *how)
 {
     size_t size;
 
     return s->header_size == 0 && !(how->flags & UCP_AM_SEND_FLAG_RNDV) &&
-           ucpx_is_contiguous(how->datatype) && ucpx_contiguous_size(how->datatype, count, &size) &&
-           size <= UCPX_AM_SHORT && try_send(s, buffer, size, words_of(0, size)) == 1;
+           ucpx_is_contiguous(how->datatype) &&
+           ucpx_contiguous_size(how->datatype, count, &size) && size <= UCPX_AM_SHORT &&
+           try_send(s, buffer, size, words_of(0, size)) == 1;
 }
 
-static ucs_status_ptr_t send_message(struct sending *s, const void *buffer, size_t count, const struct ucpx_how *how)
+static ucs_status_ptr_t send_message(struct sending *s, const void *buffer, size_t count,
+                                     const struct ucpx_how *how)
 {
     struct ucpx_record *record = ucpx_record_begin(s->ep->worker, UCPX_MESSAGE, how);
     ucs_status_t status;
@@ -202,16 +209,19 @@ static ucs_status_ptr_t send_message(struct sending *s, const void *buffer, size
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     if (leaves(s, buffer, count, how))
         return ucpx_record_at_once(record, how, UCS_OK);
-    status = ucpx_data_begin(&s->data, record, UCPX_PACKS, (void *)(uintptr_t)buffer, count, how->datatype);
+    status = ucpx_data_begin(&s->data, record, UCPX_PACKS, (void *)(uintptr_t)buffer, count,
+                             how->datatype);
     if (status != UCS_OK)
         return ucpx_record_refuse(record, status);
     return send_data(s, record, how);
 }
 
-static ucs_status_ptr_t send_locked(struct ucp_ep *ep, unsigned id, const void *header, size_t header_size,
-                                    const void *buffer, size_t count, const struct ucpx_how *how)
+static ucs_status_ptr_t send_locked(struct ucp_ep *ep, unsigned id, const void *header,
+                                    size_t header_size, const void *buffer, size_t count,
+                                    const struct ucpx_how *how)
 {
-    struct sending s = {.ep = ep, .tag = tag_of(id, how), .header = header, .header_size = header_size};
+    struct sending s = {
+        .ep = ep, .tag = tag_of(id, how), .header = header, .header_size = header_size};
     ucs_status_ptr_t result;
 
     if (!ep->worker->am.is_on || id > UINT16_MAX || header_size > UCPX_AM_HEADER)
@@ -224,8 +234,9 @@ static ucs_status_ptr_t send_locked(struct ucp_ep *ep, unsigned id, const void *
     return result;
 }
 
-ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
-                                 const void *buffer, size_t count, const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header,
+                                 size_t header_length, const void *buffer, size_t count,
+                                 const ucp_request_param_t *param)
 {
     struct ucpx_how how;
     ucs_status_t status = ucpx_how_read(&how, param, UCPX_CALLS_SEND);

@@ -45,7 +45,8 @@ static void say_variables(void)
         LOG_INFO("libucp: %s have no effect; set MBX_ parameters instead", names);
 }
 
-ucs_status_t ucp_config_read(const char *env_prefix, const char *filename, ucp_config_t **config_p)
+ucs_status_t ucp_config_read(const char *env_prefix, const char *filename,
+                             ucp_config_t **config_p)
 {
     struct ucp_config *config = mem_alloc(sizeof *config);
 

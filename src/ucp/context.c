@@ -45,12 +45,14 @@ static ucs_status_t check_params(unsigned major, const ucp_params_t *params)
     uint64_t others = features & ~(uint64_t)FEATURES_OFFERED;
 
     if (major != VERSION_MAJOR) {
-        LOG_ERROR("libucp: the program needs version %u of libucp's interface; this is version %u", major,
-                  VERSION_MAJOR);
+        LOG_ERROR(
+            "libucp: the program needs version %u of libucp's interface; this is version %u",
+            major, VERSION_MAJOR);
         return UCS_ERR_NOT_IMPLEMENTED;
     }
     if (others != 0) {
-        LOG_ERROR("libucp: ucp_init feature %s is not supported (UCS_ERR_UNSUPPORTED); run without `mbx exec`",
+        LOG_ERROR("libucp: ucp_init feature %s is not supported (UCS_ERR_UNSUPPORTED); run "
+                  "without `mbx exec`",
                   feature_name(others & -others));
         return UCS_ERR_UNSUPPORTED;
     }

@@ -51,7 +51,8 @@ static void generic_leave(struct ucpx_generic *generic)
 
 static struct ucpx_generic *generic_of(ucp_datatype_t datatype)
 {
-    return (struct ucpx_generic *)(uintptr_t)(datatype & ~(ucp_datatype_t)UCP_DATATYPE_CLASS_MASK);
+    return (struct ucpx_generic *)(uintptr_t)(datatype &
+                                              ~(ucp_datatype_t)UCP_DATATYPE_CLASS_MASK);
 }
 
 void ucp_dt_destroy(ucp_datatype_t datatype)
@@ -72,7 +73,8 @@ static int64_t pack(void *context, size_t offset, void *to, size_t size)
 static int unpack(void *context, size_t offset, const void *from, size_t size)
 {
     struct ucpx_record *record = context;
-    ucs_status_t status = record->generic->ops.unpack(record->generic_state, offset, from, size);
+    ucs_status_t status =
+        record->generic->ops.unpack(record->generic_state, offset, from, size);
 
     if (status == UCS_OK)
         return 0;
@@ -108,7 +110,8 @@ static void begin_generic(struct ucpx_data *data, struct ucpx_record *record, en
         .pack = pack, .unpack = unpack, .end = ucpx_data_end, .context = record};
 }
 
-static ucs_status_t begin_vector(struct ucpx_data *data, const ucp_dt_iov_t *parts, size_t count)
+static ucs_status_t begin_vector(struct ucpx_data *data, const ucp_dt_iov_t *parts,
+                                 size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (__builtin_add_overflow(data->size, parts[i].length, &data->size))
@@ -119,15 +122,17 @@ static ucs_status_t begin_vector(struct ucpx_data *data, const ucp_dt_iov_t *par
     return UCS_OK;
 }
 
-ucs_status_t ucpx_data_begin(struct ucpx_data *data, struct ucpx_record *record, enum ucpx_way way,
-                             void *buffer, size_t count, ucp_datatype_t datatype)
+ucs_status_t ucpx_data_begin(struct ucpx_data *data, struct ucpx_record *record,
+                             enum ucpx_way way, void *buffer, size_t count,
+                             ucp_datatype_t datatype)
 {
     data->bytes = buffer;
     data->size = 0;
     data->has_layout = false;
     switch (datatype & UCP_DATATYPE_CLASS_MASK) {
     case UCP_DATATYPE_CONTIG:
-        return ucpx_contiguous_size(datatype, count, &data->size) ? UCS_OK : UCS_ERR_INVALID_PARAM;
+        return ucpx_contiguous_size(datatype, count, &data->size) ? UCS_OK
+                                                                  : UCS_ERR_INVALID_PARAM;
     case UCP_DATATYPE_IOV:
         return begin_vector(data, buffer, count);
     case UCP_DATATYPE_GENERIC:
@@ -140,7 +145,8 @@ ucs_status_t ucpx_data_begin(struct ucpx_data *data, struct ucpx_record *record,
 
 /* ---- without the library ---- */
 
-static void copy_vector(const struct ucpx_data *data, unsigned char *bytes, size_t size, enum ucpx_way way)
+static void copy_vector(const struct ucpx_data *data, unsigned char *bytes, size_t size,
+                        enum ucpx_way way)
 {
     for (size_t i = 0, at = 0; i < data->layout.count && at < size; i++) {
         const struct mbx_iovec *part = &data->layout.parts[i];
@@ -154,7 +160,8 @@ static void copy_vector(const struct ucpx_data *data, unsigned char *bytes, size
     }
 }
 
-static ucs_status_t pack_generic(const struct ucpx_data *data, struct ucpx_record *record, unsigned char *to)
+static ucs_status_t pack_generic(const struct ucpx_data *data, struct ucpx_record *record,
+                                 unsigned char *to)
 {
     for (size_t at = 0; at < data->size;) {
         int64_t packed = pack(record, at, to + at, data->size - at);

@@ -32,8 +32,9 @@ static inline bool ucpx_contiguous_size(ucp_datatype_t datatype, size_t count, s
 
 /* Describes the data of an operation.  Of a generic datatype this begins to pack or to unpack, and the record keeps
  * it until ucpx_data_end().  Not UCS_OK: nothing has begun. */
-ucs_status_t ucpx_data_begin(struct ucpx_data *data, struct ucpx_record *record, enum ucpx_way way,
-                             void *buffer, size_t count, ucp_datatype_t datatype);
+ucs_status_t ucpx_data_begin(struct ucpx_data *data, struct ucpx_record *record,
+                             enum ucpx_way way, void *buffer, size_t count,
+                             ucp_datatype_t datatype);
 
 /* The datatype is not needed any more.  The library calls it for data with a layout that it has taken. */
 void ucpx_data_end(void *record);

@@ -41,20 +41,22 @@ struct ucp_context {
 
 /* What a worker knows of a peer, by its number. */
 struct ucpx_peer {
-    uint32_t rank;             /* of the launcher's job; UCPX_NO_RANK */
+    uint32_t rank; /* of the launcher's job; UCPX_NO_RANK */
     bool is_loss_said;
-    unsigned errors_reported;  /* handles that want errors of the peer (UCP_ERR_HANDLING_MODE_PEER) */
-    struct ucp_ep *reply;      /* for handlers of active messages; made when it is first needed */
-    struct ucpx_slot *comes;   /* a long active message whose data is on its way, or NULL */
-    struct list waiting;       /* of slots: active messages after it */
+    unsigned
+        errors_reported; /* handles that want errors of the peer (UCP_ERR_HANDLING_MODE_PEER) */
+    struct ucp_ep *reply;    /* for handlers of active messages; made when it is first needed */
+    struct ucpx_slot *comes; /* a long active message whose data is on its way, or NULL */
+    struct list waiting;     /* of slots: active messages after it */
 };
 
 struct ucp_worker {
     struct mbx_ep *mbx;
     struct ucp_context *context;
     const struct ucpx_record *held; /* the present call handles its end itself */
-    struct list ready, due;         /* of records that are ENDED: new ones, those that are being reported */
-    unsigned depth;                 /* of ucp_worker_progress() that reports: 0 or 1 */
+    struct list ready,
+        due;        /* of records that are ENDED: new ones, those that are being reported */
+    unsigned depth; /* of ucp_worker_progress() that reports: 0 or 1 */
     struct door_idle idle;
     struct ucpx_pool pool;
     struct list endpoints, failed; /* all, and those whose error callback is due */
@@ -63,7 +65,8 @@ struct ucp_worker {
     struct ucpx_peer *peers;
     uint32_t peer_count;
     struct ucpx_am am;
-    struct ucpx_record peeked; /* what a probe that leaves the message returns; it cannot be received */
+    struct ucpx_record
+        peeked; /* what a probe that leaves the message returns; it cannot be received */
     ucs_thread_mode_t mode;
     bool has_lock, is_named;
     pthread_mutex_t lock;

@@ -81,11 +81,13 @@ static ucs_status_t read_address(struct ucpx_address *address, const void *bytes
     case UCPX_ADDRESS_OURS:
         return UCS_OK;
     case UCPX_ADDRESS_OF_UCX:
-        LOG_ERROR("libucp: received an address of UCX 1.x: that rank does not use Matchbox's libucp (check its "
+        LOG_ERROR("libucp: received an address of UCX 1.x: that rank does not use Matchbox's "
+                  "libucp (check its "
                   "LD_LIBRARY_PATH and RPATH); start all ranks with `mbx exec`");
         return UCS_ERR_UNREACHABLE;
     case UCPX_ADDRESS_OF_OTHER_VERSION:
-        LOG_ERROR("libucp: received an address of another version of Matchbox; use the same on all hosts");
+        LOG_ERROR("libucp: received an address of another version of Matchbox; use the same on "
+                  "all hosts");
         return UCS_ERR_UNREACHABLE;
     case UCPX_ADDRESS_DAMAGED:
         break;
@@ -94,7 +96,8 @@ static ucs_status_t read_address(struct ucpx_address *address, const void *bytes
     return UCS_ERR_INVALID_ADDR;
 }
 
-static void name_peer(struct ucp_worker *worker, uint32_t number, const struct ucpx_address *address)
+static void name_peer(struct ucp_worker *worker, uint32_t number,
+                      const struct ucpx_address *address)
 {
     struct ucpx_address own;
 
@@ -166,8 +169,7 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 {
     ucs_status_t status;
 
-    if (params->field_mask &
-        (UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_CONN_REQUEST))
+    if (params->field_mask & (UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_CONN_REQUEST))
         return ucpx_unsupported("ucp_ep_create with a socket address or a connection request");
     if (!(params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS))
         return UCS_ERR_INVALID_PARAM;
@@ -226,10 +228,12 @@ bool ucpx_is_loss(int error)
 }
 
 /* The library names ranks of an MPI itself. */
-static void say_loss(const struct ucp_worker *worker, struct ucpx_peer *peer, uint32_t number, int error)
+static void say_loss(const struct ucp_worker *worker, struct ucpx_peer *peer, uint32_t number,
+                     int error)
 {
     if (!peer->is_loss_said && !worker->is_named)
-        LOG_WARN("libucp: peer %u is gone: %s; what waits for it stays under way", number, mbx_strerror(error));
+        LOG_WARN("libucp: peer %u is gone: %s; what waits for it stays under way", number,
+                 mbx_strerror(error));
     peer->is_loss_said = true;
 }
 
@@ -282,7 +286,8 @@ unsigned ucpx_failures_report(struct ucp_worker *worker)
 static void say_error(const struct ucpx_record *record, int error)
 {
     if (error != 0 && error != -ECANCELED && !ucpx_is_loss(error))
-        LOG_ERROR("libucp: a send to peer %u has failed: %s", record->ep->peer, mbx_strerror(error));
+        LOG_ERROR("libucp: a send to peer %u has failed: %s", record->ep->peer,
+                  mbx_strerror(error));
 }
 
 void ucpx_send_done(const struct mbx_completion *completion)
@@ -352,7 +357,8 @@ static ucs_status_ptr_t ep_close(struct ucp_ep *ep, bool is_forced, const struct
     return ucpx_request_of(record);
 }
 
-static ucs_status_ptr_t ep_close_locked(struct ucp_ep *ep, bool is_forced, const struct ucpx_how *how)
+static ucs_status_ptr_t ep_close_locked(struct ucp_ep *ep, bool is_forced,
+                                        const struct ucpx_how *how)
 {
     struct ucp_worker *worker = ep->worker;
     ucs_status_ptr_t result;

@@ -37,7 +37,8 @@ unsigned ucpx_flushes_report(struct ucp_worker *worker)
 }
 
 /* ep: or NULL, all of the worker. */
-static ucs_status_ptr_t flush(struct ucp_worker *worker, struct ucp_ep *ep, const struct ucpx_how *how)
+static ucs_status_ptr_t flush(struct ucp_worker *worker, struct ucp_ep *ep,
+                              const struct ucpx_how *how)
 {
     struct ucpx_record *record = ucpx_record_begin(worker, UCPX_FLUSH, how);
 
@@ -115,7 +116,8 @@ ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_par
     return flush_nbx(worker, NULL, param);
 }
 
-ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned flags, ucp_send_callback_t cb)
+ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned flags,
+                                     ucp_send_callback_t cb)
 {
     (void)flags;
     return flush_nb(worker, NULL, cb);

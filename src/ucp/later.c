@@ -13,9 +13,11 @@
 /* say.c; it returns UCS_ERR_UNSUPPORTED */
 int8_t ucpx_unsupported(const char *function);
 
-API int8_t ucp_memh_pack(void *memh, const void *params, void **buffer_p, size_t *buffer_size_p);
+API int8_t ucp_memh_pack(void *memh, const void *params, void **buffer_p,
+                         size_t *buffer_size_p);
 API void ucp_memh_buffer_release(void *buffer, const void *params);
-API int8_t ucp_rkey_compare(void *worker, void *rkey1, void *rkey2, const void *params, int *result);
+API int8_t ucp_rkey_compare(void *worker, void *rkey1, void *rkey2, const void *params,
+                            int *result);
 API int8_t ucp_dt_query(uint64_t datatype, void *attr);
 
 int8_t ucp_memh_pack(void *memh, const void *params, void **buffer_p, size_t *buffer_size_p)

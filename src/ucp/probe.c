@@ -14,8 +14,8 @@ static void describe(ucp_tag_recv_info_t *info, const struct mbx_status *status)
 }
 
 /* That a peer has died, which a probe may return instead of nothing, is no answer to it. */
-struct ucpx_record *ucpx_probe_look(struct ucp_worker *worker, ucp_tag_t tag, ucp_tag_t tag_mask,
-                                    ucp_tag_recv_info_t *info)
+struct ucpx_record *ucpx_probe_look(struct ucp_worker *worker, ucp_tag_t tag,
+                                    ucp_tag_t tag_mask, ucp_tag_recv_info_t *info)
 {
     struct mbx_status status;
 
@@ -26,8 +26,8 @@ struct ucpx_record *ucpx_probe_look(struct ucp_worker *worker, ucp_tag_t tag, uc
 }
 
 /* The record is there before the message is taken, which could not be put back. */
-struct ucpx_record *ucpx_probe_take(struct ucp_worker *worker, ucp_tag_t tag, ucp_tag_t tag_mask,
-                                    ucp_tag_recv_info_t *info)
+struct ucpx_record *ucpx_probe_take(struct ucp_worker *worker, ucp_tag_t tag,
+                                    ucp_tag_t tag_mask, ucp_tag_recv_info_t *info)
 {
     struct ucpx_record *record = ucpx_record_take(worker, UCPX_PROBED);
     struct mbx_status status;

@@ -35,7 +35,8 @@ static void recv_done(const struct mbx_completion *completion)
 }
 
 /* A receive that the library has taken, or not. */
-static ucs_status_ptr_t began(struct ucpx_record *record, int result, const struct ucpx_how *how)
+static ucs_status_ptr_t began(struct ucpx_record *record, int result,
+                              const struct ucpx_how *how)
 {
     record->worker->held = NULL;
     if (result < 0) {
@@ -62,16 +63,17 @@ static bool arrived(struct ucpx_record *record, const struct ucpx_data *data, uc
 {
     struct mbx_status status;
 
-    if (data->has_layout || mbx_try_recv(record->worker->mbx, MBX_ANY_SOURCE, UCPX_ID_TAGS, tag, ~tag_mask,
-                                         data->bytes, data->size, &status) != 1)
+    if (data->has_layout || mbx_try_recv(record->worker->mbx, MBX_ANY_SOURCE, UCPX_ID_TAGS, tag,
+                                         ~tag_mask, data->bytes, data->size, &status) != 1)
         return false;
     record->info.sender_tag = status.tag;
     record->info.length = status.size;
     return true;
 }
 
-static ucs_status_ptr_t recv_tag(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag,
-                                 ucp_tag_t tag_mask, const struct ucpx_how *how, ucp_tag_recv_info_t *info)
+static ucs_status_ptr_t recv_tag(struct ucp_worker *worker, void *buffer, size_t count,
+                                 ucp_tag_t tag, ucp_tag_t tag_mask, const struct ucpx_how *how,
+                                 ucp_tag_recv_info_t *info)
 {
     struct ucpx_record *record = ucpx_record_begin(worker, UCPX_RECV, how);
     struct mbx_options options;
@@ -95,15 +97,16 @@ static ucs_status_ptr_t recv_tag(struct ucp_worker *worker, void *buffer, size_t
     }
     options = options_of(record, &data);
     worker->held = record;
-    err = mbx_recv(worker->mbx, MBX_ANY_SOURCE, UCPX_ID_TAGS, tag, ~tag_mask, data.bytes, data.size,
-                   &options, &record->number);
+    err = mbx_recv(worker->mbx, MBX_ANY_SOURCE, UCPX_ID_TAGS, tag, ~tag_mask, data.bytes,
+                   data.size, &options, &record->number);
     *info = record->info;
     result = began(record, err, how);
     return result;
 }
 
-static ucs_status_ptr_t recv_tag_locked(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag,
-                                        ucp_tag_t tag_mask, const struct ucpx_how *how, ucp_tag_recv_info_t *info)
+static ucs_status_ptr_t recv_tag_locked(struct ucp_worker *worker, void *buffer, size_t count,
+                                        ucp_tag_t tag, ucp_tag_t tag_mask,
+                                        const struct ucpx_how *how, ucp_tag_recv_info_t *info)
 {
     ucs_status_ptr_t result;
 
@@ -122,8 +125,9 @@ static ucs_status_ptr_t tell(ucs_status_ptr_t result, const ucp_request_param_t 
     return result;
 }
 
-ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
-                                  ucp_tag_t tag_mask, const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count,
+                                  ucp_tag_t tag, ucp_tag_t tag_mask,
+                                  const ucp_request_param_t *param)
 {
     ucp_tag_recv_info_t info = {0};
     struct ucpx_how how;
@@ -131,7 +135,8 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
 
     if (unlikely(status != UCS_OK))
         return UCS_STATUS_PTR(status);
-    return tell(recv_tag_locked(worker, buffer, count, tag, tag_mask, &how, &info), param, &info);
+    return tell(recv_tag_locked(worker, buffer, count, tag, tag_mask, &how, &info), param,
+                &info);
 }
 
 static struct ucpx_how how_nb(ucp_datatype_t datatype, ucp_tag_recv_callback_t cb)
@@ -153,7 +158,8 @@ ucs_status_ptr_t ucp_tag_recv_nb(ucp_worker_h worker, void *buffer, size_t count
 }
 
 ucs_status_t ucp_tag_recv_nbr(ucp_worker_h worker, void *buffer, size_t count,
-                              ucp_datatype_t datatype, ucp_tag_t tag, ucp_tag_t tag_mask, void *req)
+                              ucp_datatype_t datatype, ucp_tag_t tag, ucp_tag_t tag_mask,
+                              void *req)
 {
     struct ucpx_how how = how_nb(datatype, NULL);
     ucp_tag_recv_info_t info;
@@ -166,8 +172,8 @@ ucs_status_t ucp_tag_recv_nbr(ucp_worker_h worker, void *buffer, size_t count,
 
 /* ---- messages of probes ---- */
 
-ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
-                                   ucp_tag_recv_info_t *info)
+ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask,
+                                   int remove, ucp_tag_recv_info_t *info)
 {
     struct ucpx_record *found;
 
@@ -199,27 +205,31 @@ static ucs_status_ptr_t recv_message(struct ucp_worker *worker, void *buffer, si
         return ucpx_record_refuse(record, status);
     options = options_of(record, &data);
     worker->held = record;
-    err = mbx_mrecv(worker->mbx, message->number, data.bytes, data.size, &options, &record->number);
+    err = mbx_mrecv(worker->mbx, message->number, data.bytes, data.size, &options,
+                    &record->number);
     if (err >= 0)
         ucpx_record_put(message);
     *info = record->info;
     return began(record, err, how);
 }
 
-static ucs_status_ptr_t recv_message_locked(struct ucp_worker *worker, void *buffer, size_t count,
-                                            ucp_tag_message_h message, const struct ucpx_how *how,
+static ucs_status_ptr_t recv_message_locked(struct ucp_worker *worker, void *buffer,
+                                            size_t count, ucp_tag_message_h message,
+                                            const struct ucpx_how *how,
                                             ucp_tag_recv_info_t *info)
 {
     ucs_status_ptr_t result;
 
     ucpx_lock(worker);
-    result = recv_message(worker, buffer, count, (struct ucpx_record *)(void *)message, how, info);
+    result =
+        recv_message(worker, buffer, count, (struct ucpx_record *)(void *)message, how, info);
     ucpx_unlock(worker);
     return result;
 }
 
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count,
-                                      ucp_tag_message_h message, const ucp_request_param_t *param)
+                                      ucp_tag_message_h message,
+                                      const ucp_request_param_t *param)
 {
     ucp_tag_recv_info_t info = {0};
     struct ucpx_how how;

@@ -41,7 +41,8 @@ void ucpx_pool_init(struct ucpx_pool *pool, struct ucp_context *context)
     pool->context = context;
 }
 
-static struct ucpx_record *slab_record(const struct ucpx_pool *pool, struct slab *slab, size_t i)
+static struct ucpx_record *slab_record(const struct ucpx_pool *pool, struct slab *slab,
+                                       size_t i)
 {
     return (struct ucpx_record *)(slab->records + i * pool->size);
 }
@@ -101,7 +102,8 @@ static bool pool_has(const struct ucpx_pool *pool, const struct ucpx_record *rec
 /* ---- taking and giving back ---- */
 
 /* All but the link, of memory that may hold anything. */
-static void record_fill(struct ucpx_record *record, struct ucp_worker *worker, enum ucpx_kind kind)
+static void record_fill(struct ucpx_record *record, struct ucp_worker *worker,
+                        enum ucpx_kind kind)
 {
     memset(record, 0, sizeof *record);
     record->kind = (uint8_t)kind;

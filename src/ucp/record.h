@@ -65,14 +65,16 @@ union ucpx_callback {
 struct ucpx_record {
     _Atomic uint8_t state; /* enum ucpx_state; other threads test it without a lock */
     uint8_t kind, calls;   /* enum ucpx_kind, enum ucpx_calls */
-    bool is_released : 1;  /* the client has given it up: it goes to the pool when it is complete */
-    bool is_lent : 1;      /* the client's memory */
+    bool
+        is_released : 1; /* the client has given it up: it goes to the pool when it is complete */
+    bool is_lent : 1;    /* the client's memory */
     bool is_withheld : 1;  /* its peer is gone, which the client is not to see (endpoint.c) */
     bool is_cancelled : 1; /* whatever its result is, the client sees UCS_ERR_CANCELED */
     ucs_status_t status;
     ucs_status_t failure; /* that an unpack function has returned; or UCS_OK */
     struct ucp_worker *worker;
-    struct list link; /* by state: the pool, open sends of an endpoint, completions of a worker */
+    struct list
+        link; /* by state: the pool, open sends of an endpoint, completions of a worker */
     union ucpx_callback callback;
     void *user_data;
     ucp_tag_recv_info_t info; /* receives */
@@ -99,9 +101,9 @@ struct ucpx_how {
 /* Slabs of records, which grow with the operations in flight. */
 struct ucpx_pool {
     struct list free, slabs;
-    size_t size;                /* of a record with the client's part */
-    size_t allocated;           /* by ucp_request_alloc(), all together */
-    size_t live;                /* that are not in the list of free ones */
+    size_t size;                 /* of a record with the client's part */
+    size_t allocated;            /* by ucp_request_alloc(), all together */
+    size_t live;                 /* that are not in the list of free ones */
     struct ucp_context *context; /* whose constructor and destructor are called */
 };
 

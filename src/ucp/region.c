@@ -34,8 +34,9 @@ static size_t page_round(size_t size)
 /* Memory at the address that the client names, or anywhere. */
 static void *map_pages(void *at, size_t size, bool is_fixed)
 {
-    void *pages = mmap(at, size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | (is_fixed ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+    void *pages =
+        mmap(at, size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | (is_fixed ? MAP_FIXED_NOREPLACE : 0), -1, 0);
 
     if (pages == MAP_FAILED)
         return NULL;
@@ -65,10 +66,12 @@ static ucs_status_t mem_fill(struct ucp_mem *mem, const ucp_mem_map_params_t *pa
 static bool is_host_memory(const ucp_mem_map_params_t *params)
 {
     return !(params->field_mask & UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE) ||
-           params->memory_type == UCS_MEMORY_TYPE_HOST || params->memory_type >= UCS_MEMORY_TYPE_LAST;
+           params->memory_type == UCS_MEMORY_TYPE_HOST ||
+           params->memory_type >= UCS_MEMORY_TYPE_LAST;
 }
 
-ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memh_p)
+ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params,
+                         ucp_mem_h *memh_p)
 {
     struct ucp_mem *mem;
     ucs_status_t status;
@@ -110,7 +113,8 @@ ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr)
     return UCS_OK;
 }
 
-ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advise_params_t *params)
+ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh,
+                            ucp_mem_advise_params_t *params)
 {
     (void)context;
     (void)memh;
@@ -121,12 +125,15 @@ ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advis
 void ucp_mem_print_info(const char *mem_size, ucp_context_h context, FILE *stream)
 {
     (void)context;
-    fprintf(stream, "#\n# memory of %s bytes: mapped from the system by libucp over Matchbox\n#\n", mem_size);
+    fprintf(stream,
+            "#\n# memory of %s bytes: mapped from the system by libucp over Matchbox\n#\n",
+            mem_size);
 }
 
 /* ---- keys ---- */
 
-ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h memh, void **rkey_buffer_p, size_t *size_p)
+ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h memh, void **rkey_buffer_p,
+                           size_t *size_p)
 {
     unsigned char *key = mem_calloc(1, KEY_SIZE);
 
@@ -149,7 +156,8 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h
 {
     (void)ep;
     (void)rkey_p;
-    return memcmp(rkey_buffer, key_mark, sizeof key_mark) == 0 ? UCS_ERR_UNREACHABLE : UCS_ERR_INVALID_PARAM;
+    return memcmp(rkey_buffer, key_mark, sizeof key_mark) == 0 ? UCS_ERR_UNREACHABLE
+                                                               : UCS_ERR_INVALID_PARAM;
 }
 
 /* No key has been unpacked. */

@@ -45,22 +45,25 @@ static ucs_status_t check_param(const ucp_request_param_t *param)
 
     if (device != NULL) {
         if (!atomic_exchange(&is_memory_said, true))
-            LOG_ERROR("libucp: cannot send GPU memory (type %s); copy it to host memory, or run "
-                      "without `mbx exec`",
-                      device);
+            LOG_ERROR(
+                "libucp: cannot send GPU memory (type %s); copy it to host memory, or run "
+                "without `mbx exec`",
+                device);
         return UCS_ERR_UNSUPPORTED;
     }
     if (unknown != 0) {
         if (!atomic_exchange(&is_bits_said, true))
-            LOG_ERROR("libucp: the program sets unknown bits %x in ucp_request_param_t; use a newer "
-                      "Matchbox, or run without `mbx exec`",
-                      unknown);
+            LOG_ERROR(
+                "libucp: the program sets unknown bits %x in ucp_request_param_t; use a newer "
+                "Matchbox, or run without `mbx exec`",
+                unknown);
         return UCS_ERR_UNSUPPORTED;
     }
     return UCS_OK;
 }
 
-static void read_callback(struct ucpx_how *how, const ucp_request_param_t *param, enum ucpx_calls calls)
+static void read_callback(struct ucpx_how *how, const ucp_request_param_t *param,
+                          enum ucpx_calls calls)
 {
     switch (calls) {
     case UCPX_CALLS_SEND:
@@ -132,11 +135,14 @@ ucs_status_t ucp_tag_recv_request_test(void *request, ucp_tag_recv_info_t *info)
 
 ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
 {
-    static const char *const kinds[] = {
-        [UCPX_SEND] = "tagged send",          [UCPX_RECV] = "tagged receive",
-        [UCPX_MESSAGE] = "active message",    [UCPX_DATA] = "data of an active message",
-        [UCPX_FLUSH] = "flush",               [UCPX_CLOSE] = "close",
-        [UCPX_PROBED] = "message of a probe", [UCPX_ALLOCATED] = "no operation"};
+    static const char *const kinds[] = {[UCPX_SEND] = "tagged send",
+                                        [UCPX_RECV] = "tagged receive",
+                                        [UCPX_MESSAGE] = "active message",
+                                        [UCPX_DATA] = "data of an active message",
+                                        [UCPX_FLUSH] = "flush",
+                                        [UCPX_CLOSE] = "close",
+                                        [UCPX_PROBED] = "message of a probe",
+                                        [UCPX_ALLOCATED] = "no operation"};
     const struct ucpx_record *record = ucpx_record_of(request);
 
     if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_STATUS)

@@ -37,7 +37,8 @@ static bool is_news(const char *function)
 ucs_status_t ucpx_unsupported(const char *function)
 {
     if (is_news(function))
-        LOG_ERROR("libucp: %s is not supported (UCS_ERR_UNSUPPORTED); run without `mbx exec`", function);
+        LOG_ERROR("libucp: %s is not supported (UCS_ERR_UNSUPPORTED); run without `mbx exec`",
+                  function);
     return UCS_ERR_UNSUPPORTED;
 }
 

@@ -39,7 +39,8 @@ static inline bool leaves_plainly(const struct ucp_ep *ep, const void *buffer, s
 
     return likely((mask & ~(uint32_t)PLAIN) == 0) &&
            leaves(ep, buffer, count,
-                  mask & UCP_OP_ATTR_FIELD_DATATYPE ? param->datatype : ucp_dt_make_contig(1), tag);
+                  mask & UCP_OP_ATTR_FIELD_DATATYPE ? param->datatype : ucp_dt_make_contig(1),
+                  tag);
 }
 
 /* ---- with one ---- */
@@ -55,12 +56,15 @@ static int start(struct ucp_ep *ep, const struct ucpx_data *data, ucp_tag_t tag,
     struct mbx_ep *mbx = ep->worker->mbx;
 
     if (is_sync)
-        return mbx_ssend(mbx, ep->peer, UCPX_ID_TAGS, tag, data->bytes, data->size, &options, &record->number);
-    return mbx_send(mbx, ep->peer, UCPX_ID_TAGS, tag, data->bytes, data->size, &options, &record->number);
+        return mbx_ssend(mbx, ep->peer, UCPX_ID_TAGS, tag, data->bytes, data->size, &options,
+                         &record->number);
+    return mbx_send(mbx, ep->peer, UCPX_ID_TAGS, tag, data->bytes, data->size, &options,
+                    &record->number);
 }
 
-static ucs_status_ptr_t send_data(struct ucp_ep *ep, const struct ucpx_data *data, ucp_tag_t tag,
-                                  bool is_sync, struct ucpx_record *record, const struct ucpx_how *how)
+static ucs_status_ptr_t send_data(struct ucp_ep *ep, const struct ucpx_data *data,
+                                  ucp_tag_t tag, bool is_sync, struct ucpx_record *record,
+                                  const struct ucpx_how *how)
 {
     int result;
 
@@ -76,8 +80,8 @@ static ucs_status_ptr_t send_data(struct ucp_ep *ep, const struct ucpx_data *dat
 }
 
 /* A send that may have to wait cannot be taken back: one that must not wait is not begun. */
-static ucs_status_ptr_t send_recorded(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                      bool is_sync, const struct ucpx_how *how)
+static ucs_status_ptr_t send_recorded(struct ucp_ep *ep, const void *buffer, size_t count,
+                                      ucp_tag_t tag, bool is_sync, const struct ucpx_how *how)
 {
     struct ucpx_record *record = ucpx_record_begin(ep->worker, UCPX_SEND, how);
     struct ucpx_data data;
@@ -89,14 +93,15 @@ static ucs_status_ptr_t send_recorded(struct ucp_ep *ep, const void *buffer, siz
         return ucpx_record_at_once(record, how, UCS_OK);
     if (how->mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
         return ucpx_record_refuse(record, UCS_ERR_NO_RESOURCE);
-    status = ucpx_data_begin(&data, record, UCPX_PACKS, (void *)(uintptr_t)buffer, count, how->datatype);
+    status = ucpx_data_begin(&data, record, UCPX_PACKS, (void *)(uintptr_t)buffer, count,
+                             how->datatype);
     if (status != UCS_OK)
         return ucpx_record_refuse(record, status);
     return send_data(ep, &data, tag, is_sync, record, how);
 }
 
-static ucs_status_ptr_t send_locked(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                    bool is_sync, const struct ucpx_how *how)
+static ucs_status_ptr_t send_locked(struct ucp_ep *ep, const void *buffer, size_t count,
+                                    ucp_tag_t tag, bool is_sync, const struct ucpx_how *how)
 {
     ucs_status_ptr_t result;
 
@@ -106,8 +111,8 @@ static ucs_status_ptr_t send_locked(struct ucp_ep *ep, const void *buffer, size_
     return result;
 }
 
-static ucs_status_ptr_t send_nbx(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                 bool is_sync, const ucp_request_param_t *param)
+static ucs_status_ptr_t send_nbx(struct ucp_ep *ep, const void *buffer, size_t count,
+                                 ucp_tag_t tag, bool is_sync, const ucp_request_param_t *param)
 {
     struct ucpx_how how;
     ucs_status_t status = ucpx_how_read(&how, param, UCPX_CALLS_SEND);
@@ -130,8 +135,8 @@ ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count,
     return likely(has_left) ? NULL : send_nbx(ep, buffer, count, tag, false, param);
 }
 
-ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                       const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t count,
+                                       ucp_tag_t tag, const ucp_request_param_t *param)
 {
     return send_nbx(ep, buffer, count, tag, true, param);
 }
@@ -152,15 +157,16 @@ ucs_status_ptr_t ucp_tag_send_nb(ucp_ep_h ep, const void *buffer, size_t count,
 }
 
 ucs_status_ptr_t ucp_tag_send_sync_nb(ucp_ep_h ep, const void *buffer, size_t count,
-                                      ucp_datatype_t datatype, ucp_tag_t tag, ucp_send_callback_t cb)
+                                      ucp_datatype_t datatype, ucp_tag_t tag,
+                                      ucp_send_callback_t cb)
 {
     const struct ucpx_how how = how_nb(datatype, cb);
 
     return send_locked(ep, buffer, count, tag, true, &how);
 }
 
-ucs_status_t ucp_tag_send_nbr(ucp_ep_h ep, const void *buffer, size_t count, ucp_datatype_t datatype,
-                              ucp_tag_t tag, void *req)
+ucs_status_t ucp_tag_send_nbr(ucp_ep_h ep, const void *buffer, size_t count,
+                              ucp_datatype_t datatype, ucp_tag_t tag, void *req)
 {
     const struct ucpx_how how = {.request = req, .datatype = datatype};
     ucs_status_ptr_t result = send_locked(ep, buffer, count, tag, false, &how);

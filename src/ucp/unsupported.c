@@ -9,7 +9,8 @@
 
 /* ---- sockets ---- */
 
-ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params, ucp_listener_h *listener_p)
+ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params,
+                                 ucp_listener_h *listener_p)
 {
     (void)worker;
     (void)params;
@@ -37,7 +38,8 @@ ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h con
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_request_attr_t *attr)
+ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request,
+                                    ucp_conn_request_attr_t *attr)
 {
     (void)conn_request;
     (void)attr;
@@ -46,7 +48,8 @@ ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_re
 
 /* ---- streams ---- */
 
-ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_eps, size_t max_eps, unsigned flags)
+ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_eps,
+                               size_t max_eps, unsigned flags)
 {
     (void)worker;
     (void)poll_eps;
@@ -55,7 +58,9 @@ ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_e
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_ptr_t ucp_stream_send_nb(ucp_ep_h ep, const void *buffer, size_t count, ucp_datatype_t datatype, ucp_send_callback_t cb, unsigned flags)
+ucs_status_ptr_t ucp_stream_send_nb(ucp_ep_h ep, const void *buffer, size_t count,
+                                    ucp_datatype_t datatype, ucp_send_callback_t cb,
+                                    unsigned flags)
 {
     (void)ep;
     (void)buffer;
@@ -66,7 +71,8 @@ ucs_status_ptr_t ucp_stream_send_nb(ucp_ep_h ep, const void *buffer, size_t coun
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
 
-ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count,
+                                     const ucp_request_param_t *param)
 {
     (void)ep;
     (void)buffer;
@@ -75,7 +81,9 @@ ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t cou
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
 
-ucs_status_ptr_t ucp_stream_recv_nb(ucp_ep_h ep, void *buffer, size_t count, ucp_datatype_t datatype, ucp_stream_recv_callback_t cb, size_t *length, unsigned flags)
+ucs_status_ptr_t ucp_stream_recv_nb(ucp_ep_h ep, void *buffer, size_t count,
+                                    ucp_datatype_t datatype, ucp_stream_recv_callback_t cb,
+                                    size_t *length, unsigned flags)
 {
     (void)ep;
     (void)buffer;
@@ -87,7 +95,8 @@ ucs_status_ptr_t ucp_stream_recv_nb(ucp_ep_h ep, void *buffer, size_t count, ucp
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
 
-ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length, const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
+                                     const ucp_request_param_t *param)
 {
     (void)ep;
     (void)buffer;
@@ -120,7 +129,8 @@ void ucp_stream_data_release(ucp_ep_h ep, void *data)
 
 /* ---- one-sided calls, for which there is no key ---- */
 
-ucs_status_t ucp_put_nbi(ucp_ep_h ep, const void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey)
+ucs_status_t ucp_put_nbi(ucp_ep_h ep, const void *buffer, size_t length, uint64_t remote_addr,
+                         ucp_rkey_h rkey)
 {
     (void)ep;
     (void)buffer;
@@ -130,7 +140,8 @@ ucs_status_t ucp_put_nbi(ucp_ep_h ep, const void *buffer, size_t length, uint64_
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_ptr_t ucp_put_nb(ucp_ep_h ep, const void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey, ucp_send_callback_t cb)
+ucs_status_ptr_t ucp_put_nb(ucp_ep_h ep, const void *buffer, size_t length,
+                            uint64_t remote_addr, ucp_rkey_h rkey, ucp_send_callback_t cb)
 {
     (void)ep;
     (void)buffer;
@@ -141,7 +152,9 @@ ucs_status_ptr_t ucp_put_nb(ucp_ep_h ep, const void *buffer, size_t length, uint
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
 
-ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count,
+                             uint64_t remote_addr, ucp_rkey_h rkey,
+                             const ucp_request_param_t *param)
 {
     (void)ep;
     (void)buffer;
@@ -152,7 +165,8 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
 
-ucs_status_t ucp_put(ucp_ep_h ep, const void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey)
+ucs_status_t ucp_put(ucp_ep_h ep, const void *buffer, size_t length, uint64_t remote_addr,
+                     ucp_rkey_h rkey)
 {
     (void)ep;
     (void)buffer;
@@ -162,7 +176,8 @@ ucs_status_t ucp_put(ucp_ep_h ep, const void *buffer, size_t length, uint64_t re
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_t ucp_get_nbi(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey)
+ucs_status_t ucp_get_nbi(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_addr,
+                         ucp_rkey_h rkey)
 {
     (void)ep;
     (void)buffer;
@@ -172,7 +187,8 @@ ucs_status_t ucp_get_nbi(ucp_ep_h ep, void *buffer, size_t length, uint64_t remo
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_ptr_t ucp_get_nb(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey, ucp_send_callback_t cb)
+ucs_status_ptr_t ucp_get_nb(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_addr,
+                            ucp_rkey_h rkey, ucp_send_callback_t cb)
 {
     (void)ep;
     (void)buffer;
@@ -183,7 +199,8 @@ ucs_status_ptr_t ucp_get_nb(ucp_ep_h ep, void *buffer, size_t length, uint64_t r
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
 
-ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr,
+                             ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     (void)ep;
     (void)buffer;
@@ -194,7 +211,8 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t r
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
 
-ucs_status_t ucp_get(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey)
+ucs_status_t ucp_get(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_addr,
+                     ucp_rkey_h rkey)
 {
     (void)ep;
     (void)buffer;
@@ -206,7 +224,8 @@ ucs_status_t ucp_get(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_a
 
 /* ---- atomics, for which there is no key ---- */
 
-ucs_status_t ucp_atomic_post(ucp_ep_h ep, ucp_atomic_post_op_t opcode, uint64_t value, size_t op_size, uint64_t remote_addr, ucp_rkey_h rkey)
+ucs_status_t ucp_atomic_post(ucp_ep_h ep, ucp_atomic_post_op_t opcode, uint64_t value,
+                             size_t op_size, uint64_t remote_addr, ucp_rkey_h rkey)
 {
     (void)ep;
     (void)opcode;
@@ -217,7 +236,9 @@ ucs_status_t ucp_atomic_post(ucp_ep_h ep, ucp_atomic_post_op_t opcode, uint64_t 
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_ptr_t ucp_atomic_fetch_nb(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, uint64_t value, void *result, size_t op_size, uint64_t remote_addr, ucp_rkey_h rkey, ucp_send_callback_t cb)
+ucs_status_ptr_t ucp_atomic_fetch_nb(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, uint64_t value,
+                                     void *result, size_t op_size, uint64_t remote_addr,
+                                     ucp_rkey_h rkey, ucp_send_callback_t cb)
 {
     (void)ep;
     (void)opcode;
@@ -230,7 +251,9 @@ ucs_status_ptr_t ucp_atomic_fetch_nb(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, 
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
 
-ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer,
+                                   size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
+                                   const ucp_request_param_t *param)
 {
     (void)ep;
     (void)opcode;
@@ -260,7 +283,8 @@ ucs_status_t ucp_atomic_add64(ucp_ep_h ep, uint64_t add, uint64_t remote_addr, u
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_t ucp_atomic_fadd32(ucp_ep_h ep, uint32_t add, uint64_t remote_addr, ucp_rkey_h rkey, uint32_t *result)
+ucs_status_t ucp_atomic_fadd32(ucp_ep_h ep, uint32_t add, uint64_t remote_addr, ucp_rkey_h rkey,
+                               uint32_t *result)
 {
     (void)ep;
     (void)add;
@@ -270,7 +294,8 @@ ucs_status_t ucp_atomic_fadd32(ucp_ep_h ep, uint32_t add, uint64_t remote_addr, 
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_t ucp_atomic_fadd64(ucp_ep_h ep, uint64_t add, uint64_t remote_addr, ucp_rkey_h rkey, uint64_t *result)
+ucs_status_t ucp_atomic_fadd64(ucp_ep_h ep, uint64_t add, uint64_t remote_addr, ucp_rkey_h rkey,
+                               uint64_t *result)
 {
     (void)ep;
     (void)add;
@@ -280,7 +305,8 @@ ucs_status_t ucp_atomic_fadd64(ucp_ep_h ep, uint64_t add, uint64_t remote_addr, 
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_t ucp_atomic_swap32(ucp_ep_h ep, uint32_t swap, uint64_t remote_addr, ucp_rkey_h rkey, uint32_t *result)
+ucs_status_t ucp_atomic_swap32(ucp_ep_h ep, uint32_t swap, uint64_t remote_addr,
+                               ucp_rkey_h rkey, uint32_t *result)
 {
     (void)ep;
     (void)swap;
@@ -290,7 +316,8 @@ ucs_status_t ucp_atomic_swap32(ucp_ep_h ep, uint32_t swap, uint64_t remote_addr,
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_t ucp_atomic_swap64(ucp_ep_h ep, uint64_t swap, uint64_t remote_addr, ucp_rkey_h rkey, uint64_t *result)
+ucs_status_t ucp_atomic_swap64(ucp_ep_h ep, uint64_t swap, uint64_t remote_addr,
+                               ucp_rkey_h rkey, uint64_t *result)
 {
     (void)ep;
     (void)swap;
@@ -300,7 +327,8 @@ ucs_status_t ucp_atomic_swap64(ucp_ep_h ep, uint64_t swap, uint64_t remote_addr,
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_t ucp_atomic_cswap32(ucp_ep_h ep, uint32_t compare, uint32_t swap, uint64_t remote_addr, ucp_rkey_h rkey, uint32_t *result)
+ucs_status_t ucp_atomic_cswap32(ucp_ep_h ep, uint32_t compare, uint32_t swap,
+                                uint64_t remote_addr, ucp_rkey_h rkey, uint32_t *result)
 {
     (void)ep;
     (void)compare;
@@ -311,7 +339,8 @@ ucs_status_t ucp_atomic_cswap32(ucp_ep_h ep, uint32_t compare, uint32_t swap, ui
     return ucpx_unsupported(__func__);
 }
 
-ucs_status_t ucp_atomic_cswap64(ucp_ep_h ep, uint64_t compare, uint64_t swap, uint64_t remote_addr, ucp_rkey_h rkey, uint64_t *result)
+ucs_status_t ucp_atomic_cswap64(ucp_ep_h ep, uint64_t compare, uint64_t swap,
+                                uint64_t remote_addr, ucp_rkey_h rkey, uint64_t *result)
 {
     (void)ep;
     (void)compare;
@@ -331,7 +360,8 @@ ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
 
-ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param, ucp_ep_evaluate_perf_attr_t *attr)
+ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param,
+                                  ucp_ep_evaluate_perf_attr_t *attr)
 {
     (void)ep;
     (void)param;

@@ -63,7 +63,8 @@ static bool eps_are_valid(const struct ucp_worker *worker)
 }
 
 /* How many slots of this state the list has; UINT_MAX: there is another one in it. */
-static unsigned slots_of(const struct list *slots, enum ucpx_slot_state state, enum ucpx_slot_state or_else)
+static unsigned slots_of(const struct list *slots, enum ucpx_slot_state state,
+                         enum ucpx_slot_state or_else)
 {
     const struct list *node;
     unsigned count = 0;
@@ -78,7 +79,8 @@ static unsigned slots_of(const struct list *slots, enum ucpx_slot_state state, e
     return count;
 }
 
-static bool has(const struct list *slots, enum ucpx_slot_state state, enum ucpx_slot_state or_else)
+static bool has(const struct list *slots, enum ucpx_slot_state state,
+                enum ucpx_slot_state or_else)
 {
     return slots_of(slots, state, or_else) != UINT32_MAX;
 }
@@ -88,12 +90,14 @@ static bool am_is_valid(const struct ucp_worker *worker)
     const struct ucpx_am *am = &worker->am;
 
     for (uint32_t i = 0; i < worker->peer_count; i++)
-        if (!HOLDS("am.c I3", worker->peers[i].comes != NULL || list_is_empty(&worker->peers[i].waiting)))
+        if (!HOLDS("am.c I3",
+                   worker->peers[i].comes != NULL || list_is_empty(&worker->peers[i].waiting)))
             return false;
     return HOLDS("am.c I1", has(&am->arrived, UCPX_SLOT_ARRIVED, UCPX_SLOT_ARRIVED)) &&
            HOLDS("am.c I1", has(&am->kept, UCPX_SLOT_KEPT, UCPX_SLOT_ANNOUNCED)) &&
            HOLDS("am.c I1", has(&am->collecting, UCPX_SLOT_WAITING, UCPX_SLOT_WAITING)) &&
-           HOLDS("am.c I2", slots_of(&am->posted, UCPX_SLOT_POSTED, UCPX_SLOT_POSTED) == am->posted_count);
+           HOLDS("am.c I2",
+                 slots_of(&am->posted, UCPX_SLOT_POSTED, UCPX_SLOT_POSTED) == am->posted_count);
 }
 
 bool ucpx_worker_is_valid(const struct ucp_worker *worker)

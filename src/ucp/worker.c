@@ -33,7 +33,8 @@ static bool is_oversubscribed(void)
 static int open_mbx(struct ucp_worker *worker)
 {
     /* the lock of the worker guards also what is ours */
-    const char *params[] = {"THREADS=one", is_oversubscribed() ? "OVERSUBSCRIBED=yes" : NULL, NULL};
+    const char *params[] = {"THREADS=one", is_oversubscribed() ? "OVERSUBSCRIBED=yes" : NULL,
+                            NULL};
 
     return mbx_open(&(struct mbx_config){.params = params}, &worker->mbx);
 }
@@ -279,5 +280,6 @@ ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 
 void ucp_worker_print_info(ucp_worker_h worker, FILE *stream)
 {
-    fprintf(stream, "#\n# worker %s of libucp over Matchbox %s\n#\n", worker->name, mbx_version());
+    fprintf(stream, "#\n# worker %s of libucp over Matchbox %s\n#\n", worker->name,
+            mbx_version());
 }

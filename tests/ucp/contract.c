@@ -70,7 +70,8 @@ void on_send(void *request, ucs_status_t status, void *user_data)
     sent = (struct seen){sent.count + 1, request, user_data, status, {0, 0}};
 }
 
-void on_recv(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+void on_recv(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+             void *user_data)
 {
     received = (struct seen){received.count + 1, request, user_data, status, *info};
 }
@@ -93,12 +94,14 @@ void forget(void)
 
 ucp_request_param_t with(uint32_t mask)
 {
-    return (ucp_request_param_t){.op_attr_mask = mask | UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = on_send};
+    return (ucp_request_param_t){.op_attr_mask = mask | UCP_OP_ATTR_FIELD_CALLBACK,
+                                 .cb.send = on_send};
 }
 
 ucp_request_param_t with_recv(uint32_t mask)
 {
-    return (ucp_request_param_t){.op_attr_mask = mask | UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = on_recv};
+    return (ucp_request_param_t){.op_attr_mask = mask | UCP_OP_ATTR_FIELD_CALLBACK,
+                                 .cb.recv = on_recv};
 }
 
 /* ---- messages ---- */
@@ -188,13 +191,13 @@ static ucs_status_t connect_to(ucp_worker_h from, ucp_worker_h worker, ucp_ep_h 
 
 ucs_status_t open_all(void)
 {
-    ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE |
-                      UCP_PARAM_FIELD_REQUEST_INIT | UCP_PARAM_FIELD_REQUEST_CLEANUP,
-        .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA,
-        .request_size = CLIENT_SIZE,
-        .request_init = init,
-        .request_cleanup = cleanup};
+    ucp_params_t params = {.field_mask =
+                               UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE |
+                               UCP_PARAM_FIELD_REQUEST_INIT | UCP_PARAM_FIELD_REQUEST_CLEANUP,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA,
+                           .request_size = CLIENT_SIZE,
+                           .request_init = init,
+                           .request_cleanup = cleanup};
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucp_config_t *config;
@@ -238,7 +241,8 @@ static void same_address(void)
 
     ucp_worker_get_address(here, &one, &size);
     ucp_worker_get_address(here, &two, &again);
-    CHECK("3.9 an address is the same when it is asked for again", size == again && memcmp(one, two, size) == 0);
+    CHECK("3.9 an address is the same when it is asked for again",
+          size == again && memcmp(one, two, size) == 0);
     CHECK("3.9 an address has at most 400 bytes", size <= 400);
     ucp_worker_release_address(here, one);
     ucp_worker_release_address(here, two);
@@ -247,9 +251,9 @@ static void same_address(void)
 static const struct part {
     const char *name;
     void (*run)(void);
-} parts[] = {{"addresses", same_address},         {"requests", requests_contract},
-             {"receives", receives_contract},     {"messages", messages_contract},
-             {"datatypes", datatypes_contract},   {"regions", regions_contract}};
+} parts[] = {{"addresses", same_address},       {"requests", requests_contract},
+             {"receives", receives_contract},   {"messages", messages_contract},
+             {"datatypes", datatypes_contract}, {"regions", regions_contract}};
 
 static bool is_wanted(const char *name, int argc, char **argv)
 {

@@ -50,13 +50,14 @@ void until_complete(void *request);
 void until_called(struct seen *seen, unsigned count);
 
 void on_send(void *request, ucs_status_t status, void *user_data);
-void on_recv(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data);
+void on_recv(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+             void *user_data);
 void on_send_nb(void *request, ucs_status_t status);
 void on_recv_nb(void *request, ucs_status_t status, ucp_tag_recv_info_t *info);
 void forget(void); /* what callbacks have seen */
 
-ucp_request_param_t with(uint32_t mask);        /* and on_send */
-ucp_request_param_t with_recv(uint32_t mask);   /* and on_recv */
+ucp_request_param_t with(uint32_t mask);      /* and on_send */
+ucp_request_param_t with_recv(uint32_t mask); /* and on_recv */
 /* A message that has arrived there and waits for its receive. */
 void unexpected(ucp_tag_t tag, const void *bytes, size_t size);
 void receive_all(ucp_tag_t tag, size_t size); /* takes one, whatever it holds */

@@ -10,9 +10,11 @@ static unsigned char bytes[LONG_SIZE], in[LONG_SIZE];
 
 static void vectors(size_t size)
 {
-    ucp_dt_iov_t out[3] = {{bytes, size / 3}, {bytes + size / 3, 0}, {bytes + size / 3, size - size / 3}};
+    ucp_dt_iov_t out[3] = {
+        {bytes, size / 3}, {bytes + size / 3, 0}, {bytes + size / 3, size - size / 3}};
     ucp_dt_iov_t into[2] = {{in, size / 2}, {in + size / 2, size - size / 2}};
-    ucp_request_param_t param = with(UCP_OP_ATTR_FIELD_DATATYPE), recv = with_recv(UCP_OP_ATTR_FIELD_DATATYPE);
+    ucp_request_param_t param = with(UCP_OP_ATTR_FIELD_DATATYPE),
+                        recv = with_recv(UCP_OP_ATTR_FIELD_DATATYPE);
     void *send, *request;
 
     param.datatype = recv.datatype = ucp_dt_make_iov();
@@ -106,12 +108,15 @@ static bool is_each_second(size_t count)
 
 static void generic(size_t count)
 {
-    const ucp_generic_dt_ops_t ops = {start_pack, start_unpack, packed_size, pack, unpack, finish};
-    ucp_request_param_t param = with(UCP_OP_ATTR_FIELD_DATATYPE), recv = with_recv(UCP_OP_ATTR_FIELD_DATATYPE);
+    const ucp_generic_dt_ops_t ops = {start_pack, start_unpack, packed_size,
+                                      pack,       unpack,       finish};
+    ucp_request_param_t param = with(UCP_OP_ATTR_FIELD_DATATYPE),
+                        recv = with_recv(UCP_OP_ATTR_FIELD_DATATYPE);
     ucp_datatype_t datatype;
     void *send, *request;
 
-    CHECK("3.14 a generic datatype is made", ucp_dt_create_generic(&ops, &started, &datatype) == UCS_OK);
+    CHECK("3.14 a generic datatype is made",
+          ucp_dt_create_generic(&ops, &started, &datatype) == UCS_OK);
     param.datatype = recv.datatype = datatype;
     memset(in, 0, sizeof in);
     forget();
@@ -121,14 +126,15 @@ static void generic(size_t count)
     send = ucp_tag_send_nbx(to, bytes, count, 31, &param);
     CHECK("3.14 so does packing", started == 2);
     until_called(&received, 1);
-    CHECK("3.14 each byte is packed and unpacked", received.status == UCS_OK &&
-                                                       received.info.length == count && is_each_second(count));
+    CHECK("3.14 each byte is packed and unpacked",
+          received.status == UCS_OK && received.info.length == count && is_each_second(count));
     until_complete(send);
     if (UCS_PTR_IS_PTR(send))
         ucp_request_free(send);
     ucp_request_free(request);
     until("finish is called", are_finished, NULL);
-    CHECK("3.14 finish is called once for each", finished == 2 && states[0].next == count && states[1].next == count);
+    CHECK("3.14 finish is called once for each",
+          finished == 2 && states[0].next == count && states[1].next == count);
     ucp_dt_destroy(datatype);
 }
 
@@ -147,26 +153,34 @@ void datatypes_contract(void)
 
 void regions_contract(void)
 {
-    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                 UCP_MEM_MAP_PARAM_FIELD_FLAGS,
                                    .length = 100000,
                                    .flags = UCP_MEM_MAP_ALLOCATE};
-    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH};
+    ucp_mem_attr_t attr = {.field_mask =
+                               UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH};
     ucp_mem_h memory;
     size_t size;
     void *key;
 
     CHECK("3.12 memory is allocated", ucp_mem_map(context, &params, &memory) == UCS_OK);
-    CHECK("3.12 and can be found", ucp_mem_query(memory, &attr) == UCS_OK && attr.address != NULL && attr.length >= 100000);
+    CHECK("3.12 and can be found", ucp_mem_query(memory, &attr) == UCS_OK &&
+                                       attr.address != NULL && attr.length >= 100000);
     memset(attr.address, 1, 100000);
-    CHECK("3.12 it has a key", ucp_rkey_pack(context, memory, &key, &size) == UCS_OK && size > 0);
+    CHECK("3.12 it has a key",
+          ucp_rkey_pack(context, memory, &key, &size) == UCS_OK && size > 0);
     ucp_rkey_buffer_release(key);
     CHECK("3.12 and is given back", ucp_mem_unmap(context, memory) == UCS_OK);
-    params = (ucp_mem_map_params_t){.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_ADDRESS,
+    params = (ucp_mem_map_params_t){.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                  UCP_MEM_MAP_PARAM_FIELD_ADDRESS,
                                     .length = sizeof in,
                                     .address = in};
-    CHECK("3.12 memory of the client is mapped", ucp_mem_map(context, &params, &memory) == UCS_OK);
-    CHECK("3.12 where it is", ucp_mem_query(memory, &attr) == UCS_OK && (unsigned char *)attr.address <= in);
+    CHECK("3.12 memory of the client is mapped",
+          ucp_mem_map(context, &params, &memory) == UCS_OK);
+    CHECK("3.12 where it is",
+          ucp_mem_query(memory, &attr) == UCS_OK && (unsigned char *)attr.address <= in);
     ucp_mem_unmap(context, memory);
     params.address = NULL;
-    CHECK("3.12 but not memory that is nowhere", ucp_mem_map(context, &params, &memory) == UCS_ERR_INVALID_PARAM);
+    CHECK("3.12 but not memory that is nowhere",
+          ucp_mem_map(context, &params, &memory) == UCS_ERR_INVALID_PARAM);
 }

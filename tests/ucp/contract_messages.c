@@ -18,7 +18,8 @@ static struct {
 } got;
 
 /* The first byte is the number of the message. */
-static ucs_status_t whole(void *arg, void *data, size_t length, ucp_ep_h reply_ep, unsigned flags)
+static ucs_status_t whole(void *arg, void *data, size_t length, ucp_ep_h reply_ep,
+                          unsigned flags)
 {
     const unsigned char *from = data;
 
@@ -56,7 +57,8 @@ static void of_any_length(void)
             ucp_request_release(request);
     }
     until("active messages arrive", are_here, &count);
-    CHECK("3.11 a handler of whole messages gets all bytes of each", got.is_right && got.count == COUNT);
+    CHECK("3.11 a handler of whole messages gets all bytes of each",
+          got.is_right && got.count == COUNT);
     CHECK("3.10 active messages of an endpoint are handled in their order", got.is_in_order);
     free(copies);
 }
@@ -88,8 +90,8 @@ static struct {
     ucs_status_t answer;
 } came;
 
-static ucs_status_t with_header(void *arg, const void *header, size_t header_length, void *data, size_t length,
-                                const ucp_am_recv_param_t *param)
+static ucs_status_t with_header(void *arg, const void *header, size_t header_length, void *data,
+                                size_t length, const ucp_am_recv_param_t *param)
 {
     (void)arg;
     came.is_right = header_length == 24 && is_filled(header, 24, 9);
@@ -147,12 +149,14 @@ static void short_ones(void)
 {
     came.answer = UCS_OK;
     finish(send_message(100, 0));
-    CHECK("3.11 a short message comes with its header and data", came.is_right && came.length == 100);
+    CHECK("3.11 a short message comes with its header and data",
+          came.is_right && came.length == 100);
     CHECK("3.11 without an endpoint for a reply", came.reply == NULL);
     finish(send_message(0, 0));
     CHECK("3.11 a message may be its header alone", came.is_right && came.length == 0);
     finish(send_message(100, UCP_AM_SEND_FLAG_REPLY));
-    CHECK("3.11 with an endpoint, if its sender has said so", came.is_right && came.reply != NULL);
+    CHECK("3.11 with an endpoint, if its sender has said so",
+          came.is_right && came.reply != NULL);
 }
 
 static void kept(void)
@@ -160,7 +164,8 @@ static void kept(void)
     handler_is(UCP_AM_FLAG_PERSISTENT_DATA);
     came.answer = UCS_INPROGRESS;
     finish(send_message(333, 0));
-    CHECK("3.11 with PERSISTENT_DATA the data can be kept", came.attr & UCP_AM_RECV_ATTR_FLAG_DATA);
+    CHECK("3.11 with PERSISTENT_DATA the data can be kept",
+          came.attr & UCP_AM_RECV_ATTR_FLAG_DATA);
     for (int i = 0; i < 100; i++)
         turn();
     CHECK("3.11 and stays as it is", is_filled(came.data, 333, 2));
@@ -203,7 +208,8 @@ static void flush_waits(void)
     request = ucp_am_send_nb(to, 3, in, LONG_SIZE, ucp_dt_make_contig(1), on_send_nb, 0);
     flush = ucp_ep_flush_nb(to, 0, on_send_nb);
     finish(flush);
-    CHECK("3.6 a flush waits for active messages", !UCS_PTR_IS_PTR(request) || ucp_request_is_completed(request));
+    CHECK("3.6 a flush waits for active messages",
+          !UCS_PTR_IS_PTR(request) || ucp_request_is_completed(request));
     until("it arrives", are_here, &count);
     finish(request);
 }

@@ -13,7 +13,8 @@ static void short_sends(void)
     ucp_request_param_t param = with(0);
     void *request = ucp_tag_send_nbx(to, bytes, SHORT_SIZE, 1, &param);
 
-    while (request != NULL) { /* the first messages of an endpoint may wait until it is connected */
+    while (request !=
+           NULL) { /* the first messages of an endpoint may wait until it is connected */
         CHECK("a first send is no error", UCS_PTR_IS_PTR(request));
         until_complete(request);
         ucp_request_free(request);
@@ -41,10 +42,12 @@ static void forced_sends(void)
 {
     ucp_request_param_t param = with(UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL);
 
-    CHECK("3.1 FORCE_IMM_CMPL: a short message leaves", ucp_tag_send_nbx(to, bytes, SHORT_SIZE, 1, &param) == NULL);
+    CHECK("3.1 FORCE_IMM_CMPL: a short message leaves",
+          ucp_tag_send_nbx(to, bytes, SHORT_SIZE, 1, &param) == NULL);
     receive_all(1, SHORT_SIZE);
     CHECK("3.1 FORCE_IMM_CMPL: a long one returns UCS_ERR_NO_RESOURCE",
-          ucp_tag_send_nbx(to, longer, LONG_SIZE, 1, &param) == UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
+          ucp_tag_send_nbx(to, longer, LONG_SIZE, 1, &param) ==
+              UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
 }
 
 static void synchronous_sends(void)
@@ -63,7 +66,8 @@ static void synchronous_sends(void)
     receive_all(2, SHORT_SIZE);
     until_called(&sent, 1);
     CHECK("3.1 then its callback is called", sent.request == request && sent.status == UCS_OK);
-    CHECK("3.2 the client's part of the request is the client's", ((char *)request)[CLIENT_SIZE - 1] == 1);
+    CHECK("3.2 the client's part of the request is the client's",
+          ((char *)request)[CLIENT_SIZE - 1] == 1);
     ucp_request_free(request);
     request = ucp_tag_send_sync_nb(to, bytes, SHORT_SIZE, ucp_dt_make_contig(1), 2, on_send_nb);
     receive_all(2, SHORT_SIZE);
@@ -80,13 +84,15 @@ static void made_once(void)
     void *request = NULL;
 
     for (int i = 0; i < 3; i++) {
-        request = ucp_tag_recv_nb(there, in, SHORT_SIZE, ucp_dt_make_contig(1), 3, ALL, on_recv_nb);
+        request =
+            ucp_tag_recv_nb(there, in, SHORT_SIZE, ucp_dt_make_contig(1), 3, ALL, on_recv_nb);
         ucp_request_cancel(there, request);
         ucp_request_free(request);
     }
     before = inits;
     for (int i = 0; i < 5000; i++) {
-        request = ucp_tag_recv_nb(there, in, SHORT_SIZE, ucp_dt_make_contig(1), 3, ALL, on_recv_nb);
+        request =
+            ucp_tag_recv_nb(there, in, SHORT_SIZE, ucp_dt_make_contig(1), 3, ALL, on_recv_nb);
         ucp_request_cancel(there, request);
         ucp_request_free(request);
     }
@@ -111,7 +117,8 @@ static void client_s_memory(void)
     unexpected(5, bytes, SHORT_SIZE);
     ucp_tag_send_nbx(to, bytes, SHORT_SIZE, 4, &(ucp_request_param_t){0});
     until_called(&received, 1);
-    CHECK("3.2 and completes", received.request == request && ucp_request_check_status(request) == UCS_OK);
+    CHECK("3.2 and completes",
+          received.request == request && ucp_request_check_status(request) == UCS_OK);
     memset(memory, 0xee, attr.request_size + CLIENT_SIZE);
     result = ucp_tag_recv_nbx(there, in, SHORT_SIZE, 5, ALL, &param);
     CHECK("3.2 it is filled if the receive completes at once",
@@ -137,14 +144,16 @@ static void by_nbr(void)
     ucp_context_query(context, &attr);
     memory = malloc(attr.request_size + CLIENT_SIZE);
     request = memory + attr.request_size;
-    CHECK("ucp_tag_send_nbr of a short message", ucp_tag_send_nbr(to, bytes, SHORT_SIZE, byte, 6, request) == UCS_OK);
+    CHECK("ucp_tag_send_nbr of a short message",
+          ucp_tag_send_nbr(to, bytes, SHORT_SIZE, byte, 6, request) == UCS_OK);
     receive_all(6, SHORT_SIZE);
-    CHECK("ucp_tag_recv_nbr", ucp_tag_recv_nbr(there, in, SHORT_SIZE, byte, 6, ALL, request) == UCS_OK);
+    CHECK("ucp_tag_recv_nbr",
+          ucp_tag_recv_nbr(there, in, SHORT_SIZE, byte, 6, ALL, request) == UCS_OK);
     CHECK("which waits", ucp_request_test(request, &info) == UCS_INPROGRESS);
     ucp_tag_send_nbx(to, bytes, SHORT_SIZE, 6, &(ucp_request_param_t){0});
     until_complete(request);
-    CHECK("and is told of the message",
-          ucp_request_test(request, &info) == UCS_OK && info.sender_tag == 6 && info.length == SHORT_SIZE);
+    CHECK("and is told of the message", ucp_request_test(request, &info) == UCS_OK &&
+                                            info.sender_tag == 6 && info.length == SHORT_SIZE);
     free(memory);
 }
 
@@ -158,7 +167,8 @@ static void given_up(void)
     ucp_request_release(ucp_tag_send_sync_nbx(to, bytes, SHORT_SIZE, 7, &param));
     receive_all(7, SHORT_SIZE);
     until_called(&sent, 1);
-    CHECK("3.3 a request that is released while it is under way calls back", sent.status == UCS_OK);
+    CHECK("3.3 a request that is released while it is under way calls back",
+          sent.status == UCS_OK);
     ucp_request_free(ucp_tag_send_sync_nbx(to, bytes, SHORT_SIZE, 7, &param));
     receive_all(7, SHORT_SIZE);
     for (int i = 0; i < 1000; i++)
@@ -172,7 +182,8 @@ static unsigned chain;
 
 static void chained(void *request, ucs_status_t status, void *user_data)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = chained};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
+                                 .cb.send = chained};
 
     (void)user_data;
     if (status == UCS_OK && ++chain < 10)
@@ -182,7 +193,8 @@ static void chained(void *request, ucs_status_t status, void *user_data)
 
 static void from_callbacks(void)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = chained};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
+                                 .cb.send = chained};
 
     ucp_tag_send_sync_nbx(to, bytes, SHORT_SIZE, 8, &param);
     for (int i = 0; i < 10; i++)
@@ -204,7 +216,8 @@ static void sends_go_on(void)
     ucp_request_cancel(here, request);
     for (int i = 0; i < 1000; i++)
         turn();
-    CHECK("3.4 a send that is cancelled goes on", ucp_request_check_status(request) == UCS_INPROGRESS);
+    CHECK("3.4 a send that is cancelled goes on",
+          ucp_request_check_status(request) == UCS_INPROGRESS);
     receive_all(9, SHORT_SIZE);
     until_called(&sent, 1);
     CHECK("3.4 and completes", sent.status == UCS_OK);
@@ -226,7 +239,8 @@ static void flushes(void)
     until_complete(flush);
     if (UCS_PTR_IS_PTR(flush))
         ucp_request_free(flush);
-    CHECK("3.6 a flush does not wait for a synchronous send", ucp_request_check_status(request) == UCS_INPROGRESS);
+    CHECK("3.6 a flush does not wait for a synchronous send",
+          ucp_request_check_status(request) == UCS_INPROGRESS);
     CHECK("3.6 a fence returns", ucp_worker_fence(here) == UCS_OK);
     receive_all(10, SHORT_SIZE);
     until_complete(request);
