@@ -26,6 +26,11 @@ def names_ours(program, folder):
     return f"{folder}/libucp.so.0" in text, "libucp.so.0 => not found" in text
 
 
+def answers(done):
+    """The statements; UCX writes its log to standard output, too."""
+    return [line for line in done.stdout.splitlines() if line.endswith((": yes", "ok contract"))]
+
+
 def main():
     program, folder = sys.argv[1], os.path.abspath(sys.argv[2])
     if names_ours(program, "")[1]:
@@ -39,13 +44,13 @@ def main():
         if done.returncode != 0 or "ok contract" not in done.stdout:
             print(f"FAIL over {who}: status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
             return 1
-    if theirs.stdout != ours.stdout:
+    if answers(theirs) != answers(ours):
         print("FAIL: the statements differ")
         return 1
     if ours.stderr:
         print(f"FAIL: ours says: {ours.stderr}")
         return 1
-    print(f"contract: {len(ours.stdout.splitlines()) - 1} statements hold over both")
+    print(f"contract: {len(answers(ours)) - 1} statements hold over both")
     return 0
 
 
