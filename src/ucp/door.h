@@ -6,6 +6,8 @@
  *   worker    one Matchbox endpoint, its records, the completions that are due, its peers
  *   endpoint  a handle of the client for a peer of a worker; several may refer to one peer
  *
+ * Glossary: door - a front end that offers the interface of another library over Matchbox
+ *
  * Matchbox's context ids: tagged messages, active messages, and the data of long active messages.
  */
 #ifndef UCP_DOOR_H
