@@ -6,8 +6,6 @@
  *   worker    one Matchbox endpoint, its records, the completions that are due, its peers
  *   endpoint  a handle of the client for a peer of a worker; several may refer to one peer
  *
- * Glossary: door - a front end that offers the interface of another library over Matchbox
- *
  * Matchbox's context ids: tagged messages, active messages, and the data of long active messages.
  */
 #ifndef UCP_DOOR_H
@@ -33,6 +31,7 @@ enum ucpx_id { UCPX_ID_TAGS = 1, UCPX_ID_MESSAGES = 2, UCPX_ID_DATA = 3 };
 #define UCPX_NO_RANK   UINT32_MAX
 #define UCPX_INFO_SIZE 128 /* of the text of ucp_request_query() */
 
+/* Glossary: door - a front end that offers the interface of another library over Matchbox */
 struct ucp_context {
     uint64_t features; /* enum ucp_feature */
     size_t request_size;
