@@ -8,7 +8,7 @@
  *                 └──> WAITING                         for data of a long message of the same peer
  *
  * POSTED_COUNT receives are always posted, so that an active message never waits for a tagged receive.  What a client
- * keeps, and what waits, is replaced by other buffers, up to BUFFERS_MAX; then senders wait.
+ * keeps is replaced by other buffers.  So is what waits, up to BUFFERS_MAX; then senders wait.
  *
  * The messages of one peer are handled in the order in which it has sent them: while the data of a long one is on its
  * way, the later ones wait.  A handler that receives the data itself is called at once, with a descriptor.
@@ -17,7 +17,7 @@
  *
  * Invariants (ucpx_worker_is_valid)
  *   I1  a slot is in the list that its state names
- *   I2  posted_count is the length of the list of posted slots, and at most POSTED_COUNT
+ *   I2  posted_count is the length of the list of posted slots, and kept_count of those that the client has
  *   I3  a peer has messages that wait only while the data of a long one is on its way
  */
 #include "ucp/am.h"
@@ -106,7 +106,7 @@ static bool post_all(struct ucp_worker *worker)
 {
     struct ucpx_am *am = &worker->am;
 
-    while (am->posted_count < POSTED_COUNT && am->buffer_count < BUFFERS_MAX) {
+    while (am->posted_count < POSTED_COUNT && am->buffer_count - am->kept_count < BUFFERS_MAX) {
         struct ucpx_slot *slot = ucpx_slot_make(worker, UCPX_AM_SHORT);
 
         if (slot == NULL)
@@ -313,6 +313,7 @@ static void handle(struct ucp_worker *worker, struct ucpx_slot *slot,
     if (slot->state == UCPX_SLOT_HANDLED && status == UCS_INPROGRESS) {
         slot->state = message->data == NULL ? UCPX_SLOT_ANNOUNCED : UCPX_SLOT_KEPT;
         list_add_tail(&worker->am.kept, &slot->link);
+        worker->am.kept_count++;
         return;
     }
     if (slot->state == UCPX_SLOT_HANDLED && message->data == NULL)

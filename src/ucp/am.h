@@ -83,7 +83,8 @@ struct ucpx_handler {
 struct ucpx_am {
     bool is_on; /* UCP_FEATURE_AM */
     struct list arrived, posted;
-    unsigned posted_count, buffer_count;
+    unsigned posted_count, buffer_count,
+        kept_count;         /* all, and of them those that the client has */
     struct list collected;  /* of slots: data of long messages that are complete */
     struct list kept;       /* of slots that the client has */
     struct list collecting; /* of slots: data of long messages on its way */

@@ -85,6 +85,7 @@ static void slot_give_up(struct ucpx_slot *slot)
         return;
     }
     list_remove(&slot->link);
+    slot->worker->am.kept_count--;
     ucpx_slot_release(slot);
 }
 

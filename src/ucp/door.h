@@ -130,6 +130,8 @@ void ucpx_send_done(const struct mbx_completion *completion);
 
 /* ---- flush.c ---- */
 
+/* Waits until no active message of the endpoint is under way, or of the worker if ep is NULL.  The caller holds no lock. */
+void ucpx_flush_wait(struct ucp_worker *worker, const struct ucp_ep *ep);
 /* Completes those that need not wait any longer. */
 unsigned ucpx_flushes_report(struct ucp_worker *worker);
 

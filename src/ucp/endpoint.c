@@ -171,6 +171,10 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 
     if (params->field_mask & (UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_CONN_REQUEST))
         return ucpx_unsupported("ucp_ep_create with a socket address or a connection request");
+    if (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE &&
+        params->err_mode != UCP_ERR_HANDLING_MODE_NONE &&
+        params->err_mode != UCP_ERR_HANDLING_MODE_PEER)
+        return ucpx_unsupported("ucp_ep_create with an error mode other than NONE and PEER");
     if (!(params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS))
         return UCS_ERR_INVALID_PARAM;
     ucpx_lock(worker);
@@ -393,14 +397,13 @@ ucs_status_ptr_t ucp_disconnect_nb(ucp_ep_h ep)
     return ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH);
 }
 
+/* The request, if another thread has sent meanwhile, nobody waits for. */
 void ucp_ep_destroy(ucp_ep_h ep)
 {
-    struct ucp_worker *worker = ep->worker;
-    void *request = ucp_disconnect_nb(ep);
+    void *request;
 
-    if (!UCS_PTR_IS_PTR(request))
-        return;
-    while (!ucp_request_is_completed(request))
-        ucp_worker_progress(worker);
-    ucp_request_release(request);
+    ucpx_flush_wait(ep->worker, ep);
+    request = ucp_disconnect_nb(ep);
+    if (UCS_PTR_IS_PTR(request))
+        ucp_request_free(request);
 }

@@ -94,7 +94,8 @@ static bool am_is_valid(const struct ucp_worker *worker)
                    worker->peers[i].comes != NULL || list_is_empty(&worker->peers[i].waiting)))
             return false;
     return HOLDS("am.c I1", has(&am->arrived, UCPX_SLOT_ARRIVED, UCPX_SLOT_ARRIVED)) &&
-           HOLDS("am.c I1", has(&am->kept, UCPX_SLOT_KEPT, UCPX_SLOT_ANNOUNCED)) &&
+           HOLDS("am.c I2",
+                 slots_of(&am->kept, UCPX_SLOT_KEPT, UCPX_SLOT_ANNOUNCED) == am->kept_count) &&
            HOLDS("am.c I1", has(&am->collecting, UCPX_SLOT_WAITING, UCPX_SLOT_WAITING)) &&
            HOLDS("am.c I2",
                  slots_of(&am->posted, UCPX_SLOT_POSTED, UCPX_SLOT_POSTED) == am->posted_count);
