@@ -31,6 +31,7 @@
 
 #define POSTED_COUNT 64u
 #define BUFFERS_MAX  1024u
+#define CAPACITY_MAX ((size_t)1 << 39) /* bytes; who announces more is no correct peer */
 
 /* ---- buffers ---- */
 
@@ -54,7 +55,7 @@ struct ucpx_slot *ucpx_slot_make(struct ucp_worker *worker, size_t capacity)
 {
     struct ucpx_slot *slot;
 
-    if (capacity > SIZE_MAX / 2)
+    if (capacity > CAPACITY_MAX)
         return NULL;
     slot = mem_alloc_aligned(UCPX_AM_ALIGN, sizeof *slot + capacity);
     if (slot == NULL)
