@@ -1543,6 +1543,7 @@ MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
  *
  *   component   the context id is the communicator, and the tag is MPI's, in 32 bits
  *   provider    the tag contains both, as the MPI's libfabric layer stores them
+ *   ucp         the tag contains both, as the MPI's UCX layer stores them
  *
  * text has no other effect.
  *

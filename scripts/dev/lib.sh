@@ -115,17 +115,17 @@ configure() {
     tested='-Ddebug=true -Dc_args=-g1 -Dwerror=true'
     case $1 in
     release) set -- $optimised -Dtests=false ;;
-    schedules) set -- $optimised -Dprovider=disabled ;;
+    schedules) set -- $optimised -Dprovider=disabled -Ducp=disabled ;;
     gcc) compiler=gcc && set -- $tested -Doptimization=2 ;;
     clang) compiler=clang && set -- $tested -Doptimization=2 ;;
     asan) compiler=gcc && set -- $tested -Doptimization=1 -Db_sanitize=address,undefined ;;
     tsan) compiler=gcc && set -- $tested -Doptimization=1 -Db_sanitize=thread ;;
     fuzz)
         compiler=clang
-        set -- -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false -Dprovider=disabled
+        set -- -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false -Dprovider=disabled -Ducp=disabled
         ;;
     # without a provider: Debian's libfabric for arm64 would be a second system
-    arm64) set -- --cross-file scripts/build/arm64.ini -Dwerror=true -Dtests=false -Dprovider=disabled ;;
+    arm64) set -- --cross-file scripts/build/arm64.ini -Dwerror=true -Dtests=false -Dprovider=disabled -Ducp=disabled ;;
     *) refuse "there is no build '$1'" ;;
     esac
     mkdir -p build-test

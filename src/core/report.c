@@ -33,6 +33,14 @@ static void report_counts(char of[TEXT_MAX], char here[TEXT_MAX])
         snprintf(here, TEXT_MAX, ", ranks here %s", launcher_local_ranks());
 }
 
+/* Does a program of this way, the first word of what it has named itself, run over ep? */
+static bool is_by(const struct mbx_ep *ep, const char *way)
+{
+    size_t length = strlen(way);
+
+    return strncmp(ep->names.program, way, length) == 0 && ep->names.program[length] == ' ';
+}
+
 void report_start(const struct mbx_ep *ep)
 {
     const char *program = ep->names.program, *version = strchr(program, ' ');
@@ -41,11 +49,11 @@ void report_start(const struct mbx_ep *ep)
     if (version == NULL)
         return;
     report_counts(of, here);
-    LOG_INFO("rank %s%s: over Matchbox %s by the %.*s, %.*s; transport %s, %s%s",
+    LOG_INFO("rank %s%s: over Matchbox %s by %s%.*s, %.*s; transport %s, %s%s",
              launcher_rank() != NULL ? launcher_rank() : "?", of, mbx_version(),
-             (int)(version - program), program, (int)strcspn(version + 1, ","), version + 1,
-             ep->net.transport->ops->name, ep->wait.has_threads ? "many threads" : "one thread",
-             here);
+             is_by(ep, "ucp") ? "lib" : "the ", (int)(version - program), program,
+             (int)strcspn(version + 1, ","), version + 1, ep->net.transport->ops->name,
+             ep->wait.has_threads ? "many threads" : "one thread", here);
 }
 
 void report_end(const struct mbx_ep *ep)
@@ -92,7 +100,7 @@ void report_end_of(const struct mbx_ep *ep, struct peer *peer, int error)
     char text[TEXT_MAX];
 
     if (peer->health.is_reported || (error != -ENOTCONN && error != -EHOSTUNREACH) ||
-        strncmp(ep->names.program, "provider ", strlen("provider ")) != 0)
+        (!is_by(ep, "provider") && !is_by(ep, "ucp")))
         return;
     peer->health.is_reported = true;
     report_peer(peer, text);

@@ -38,7 +38,7 @@
  *
  * Three other places wait in their own way, since a check has another cost there.  The
  * component (pml/progress.c) counts polls: with a check of 20 ns, reading the clock would be
- * much of a wait.  Objects of the provider (provider/idle.c) have no waits, only calls that
+ * much of a wait.  Objects of the provider (door/idle.c) have no waits, only calls that
  * find nothing, and count both.  The software device (device/soft/agent_main.c) sleeps on its
  * transport, and never yields its core.
  *

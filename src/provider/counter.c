@@ -26,6 +26,7 @@
 #include "provider/cq.h"
 #include "provider/ep.h"
 #include "provider/fabric.h"
+#include "provider/param.h"
 #include "provider/thread.h"
 #include "provider/unsupported.h"
 
@@ -308,12 +309,12 @@ static uint64_t counter_read(struct prov_cntr *cntr, _Atomic uint64_t *number,
     progress(cntr);
     now = atomic_load(number);
     if (atomic_exchange(seen, now) == now)
-        tires = prov_idle_tires(&cntr->idle);
+        tires = door_idle_tires(&cntr->idle);
     else
-        prov_idle_ends(&cntr->idle);
+        door_idle_ends(&cntr->idle);
     pthread_mutex_unlock(&cntr->lock);
     if (unlikely(tires))
-        prov_yield();
+        door_yield();
     return now;
 }
 
@@ -553,7 +554,7 @@ int prov_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct 
     cntr->fid.ops = &cntr_ops;
     cntr->domain = container_of(domain, struct prov_domain, fid);
     pthread_mutex_init(&cntr->lock, NULL);
-    prov_idle_init(&cntr->idle);
+    door_idle_init(&cntr->idle, prov_is_oversubscribed());
     err = prov_wait_init(&cntr->wait, attr->wait_obj, attr->wait_set, &cntr->fid.fid);
     if (err < 0) {
         pthread_mutex_destroy(&cntr->lock);

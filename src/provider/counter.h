@@ -6,7 +6,7 @@
 #define PROVIDER_COUNTER_H
 
 #include "provider/compat.h"
-#include "provider/idle.h"
+#include "door/idle.h"
 #include "provider/op.h"
 #include "provider/wait.h"
 
@@ -41,7 +41,7 @@ struct prov_cntr {
     struct prov_cntr *bell_next; /* the next in the domain's bell, while mr_count is not 0 */
     _Atomic uint64_t value, errors;
     _Atomic uint64_t seen_value, seen_errors; /* last read by the client */
-    struct prov_idle idle;                    /* guarded by lock */
+    struct door_idle idle;                    /* guarded by lock */
     struct prov_wait wait;
     atomic_bool armed; /* a waiter wants to be woken */
 };

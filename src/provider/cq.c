@@ -168,7 +168,7 @@ static OUT_OF_LINE ssize_t events_read(struct prov_cq *cq, void *buf, size_t cou
     }
     if (done == 0 && count != 0)
         return -FI_EAVAIL;
-    prov_idle_ends(&cq->idle);
+    door_idle_ends(&cq->idle);
     return (ssize_t)done;
 }
 
@@ -406,7 +406,7 @@ static inline bool is_in_vain(const struct prov_cq *cq, size_t done)
 /* The result of a read that found `done` entries out of count, and no event. */
 static inline ssize_t read_well(struct prov_cq *cq, size_t done, size_t count)
 {
-    prov_idle_ends(&cq->idle);
+    door_idle_ends(&cq->idle);
     cq->next = done < count ? PROV_CQ_EMPTY : PROV_CQ_POLL;
     return (ssize_t)done;
 }
@@ -431,10 +431,10 @@ static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
         cq->next = PROV_CQ_PROGRESS;
     else
         n = all_were_read(cq, sources_read(cq, buf, count, sources), count);
-    tires = n == -FI_EAGAIN && prov_idle_tires(&cq->idle);
+    tires = n == -FI_EAGAIN && door_idle_tires(&cq->idle);
     prov_cq_unlock(cq);
     if (unlikely(tires))
-        prov_yield();
+        door_yield();
     return n;
 }
 
@@ -453,8 +453,8 @@ static inline bool source_is_idle(struct prov_ep *ep)
 /* A read through cq->only has found nothing. */
 static inline ssize_t only_is_empty(struct prov_cq *cq)
 {
-    if (unlikely(prov_idle_tires(&cq->idle)))
-        prov_yield();
+    if (unlikely(door_idle_tires(&cq->idle)))
+        door_yield();
     return -FI_EAGAIN;
 }
 

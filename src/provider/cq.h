@@ -7,7 +7,7 @@
 #define PROVIDER_CQ_H
 
 #include "provider/compat.h"
-#include "provider/idle.h"
+#include "door/idle.h"
 #include "provider/wait.h"
 
 #include <pthread.h>
@@ -44,7 +44,7 @@ struct prov_cq {
     struct prov_ep *only; /* the only source, if it and the queue have no locks; else NULL */
     unsigned only_queues; /* the queues of `only` */
     enum prov_cq_next next;
-    struct prov_idle idle;
+    struct door_idle idle;
     struct prov_wait wait;
     atomic_bool armed; /* a waiter wants to be woken */
     atomic_bool signalled;

@@ -7,6 +7,7 @@
 #include "provider/ep.h"
 #include "provider/event.h"
 #include "provider/fabric.h"
+#include "provider/param.h"
 #include "provider/thread.h"
 #include "provider/unsupported.h"
 
@@ -191,7 +192,7 @@ int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
     cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
     cq->locks = prov_needs_locks(cq->domain->threading);
     cq->has_threshold = attr->wait_cond == FI_CQ_COND_THRESHOLD;
-    prov_idle_init(&cq->idle);
+    door_idle_init(&cq->idle, prov_is_oversubscribed());
     pthread_mutex_init(&cq->lock, NULL);
     atomic_init(&cq->users, 0);
     atomic_init(&cq->armed, false);

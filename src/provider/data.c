@@ -9,10 +9,10 @@
 
 void prov_ep_in_vain(struct prov_ep *ep)
 {
-    if (likely(!prov_idle_tires(&ep->idle)))
+    if (likely(!door_idle_tires(&ep->idle)))
         return;
     prov_ep_unlock(ep);
-    prov_yield();
+    door_yield();
     prov_ep_lock(ep);
 }
 

@@ -11,7 +11,7 @@
 #include "provider/envelope.h"
 #include "provider/eq.h"
 #include "provider/fabric.h"
-#include "provider/idle.h"
+#include "door/idle.h"
 #include "provider/library.h"
 #include "provider/mr.h"
 #include "provider/name.h"
@@ -481,7 +481,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     ep->fid.collective = &prov_no_collective_ops;
     ep_configure(ep, info);
     pthread_mutex_init(&ep->lock, NULL);
-    prov_idle_init(&ep->idle);
+    door_idle_init(&ep->idle, prov_is_oversubscribed());
     prov_thread_init(ep);
     prov_cntr_listen_regions(ep);
     err = info->caps & (FI_RMA | FI_ATOMIC) ? prov_mr_join(ep) : 0;

@@ -10,7 +10,7 @@
 #include "provider/compat.h"
 #include "provider/counter.h"
 #include "provider/cq.h"
-#include "provider/idle.h"
+#include "door/idle.h"
 #include "provider/index.h"
 #include "provider/multi.h"
 #include "provider/name.h"
@@ -47,7 +47,7 @@ struct prov_ep {
     struct prov_eq *eq;
     uint64_t caps;
     size_t atomic_limit;
-    struct prov_idle idle; /* calls that were refused, probes that found nothing */
+    struct door_idle idle; /* calls that were refused, probes that found nothing */
     struct prov_ep_thread thread;
     struct prov_ep_name name;
     struct prov_profile *profiles; /* NULL if none is open (profile.c) */

@@ -11,6 +11,7 @@
  */
 #include "provider/eq.h"
 #include "provider/fabric.h"
+#include "provider/param.h"
 #include "provider/unsupported.h"
 
 #include <errno.h>
@@ -131,12 +132,12 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
     pthread_mutex_lock(&eq->lock);
     size = eq_take(eq, event, buf, len, flags);
     if (size == -FI_EAGAIN)
-        tires = prov_idle_tires(&eq->idle);
+        tires = door_idle_tires(&eq->idle);
     else
-        prov_idle_ends(&eq->idle);
+        door_idle_ends(&eq->idle);
     pthread_mutex_unlock(&eq->lock);
     if (tires)
-        prov_yield();
+        door_yield();
     return size;
 }
 
@@ -308,7 +309,7 @@ int prov_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_
     eq->fabric = container_of(fabric, struct prov_fabric, fid);
     eq->is_writable = attr->flags & FI_WRITE;
     eq->last = &eq->first;
-    prov_idle_init(&eq->idle);
+    door_idle_init(&eq->idle, prov_is_oversubscribed());
     atomic_init(&eq->users, 0);
     err = prov_wait_init(&eq->wait, attr->wait_obj, attr->wait_set, &eq->fid.fid);
     if (err < 0) {

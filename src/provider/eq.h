@@ -6,7 +6,7 @@
 #define PROVIDER_EQ_H
 
 #include "provider/compat.h"
-#include "provider/idle.h"
+#include "door/idle.h"
 #include "provider/wait.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ struct prov_eq {
     struct prov_wait wait;
     bool is_writable;
     bool overran; /* an event was lost: no memory */
-    struct prov_idle idle;
+    struct door_idle idle;
     struct prov_eq_entry *first, **last;
 };
 

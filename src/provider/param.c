@@ -16,6 +16,7 @@
  * (fi_domain_attr.threading), the launcher of the ranks, and the format of the tags.
  */
 #include "base/environ.h"
+#include "base/launcher.h"
 #include "provider/library.h"
 #include "provider/param.h"
 
@@ -113,6 +114,11 @@ const char *prov_param(const char *name)
     cased(tolower, name, small);
     value = from_libfabric(small);
     return value != NULL ? value : from_environment(name);
+}
+
+bool prov_is_oversubscribed(void)
+{
+    return launcher_is_oversubscribed(prov_param("OVERSUBSCRIBED"));
 }
 
 bool prov_param_adapter_matches(void)

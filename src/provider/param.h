@@ -23,6 +23,8 @@ void prov_params_define(void);
 /* The value of FI_MATCHBOX_name, otherwise of MBX_name, otherwise NULL; an empty value counts
  * as none. */
 const char *prov_param(const char *name);
+/* Does the launcher, or the user, say that there are more ranks here than cores? */
+bool prov_is_oversubscribed(void);
 /* Does an adapter match (MBX_DEVICE=verbs)? */
 bool prov_param_adapter_matches(void);
 /* The limit in bytes of unexpected messages; 0 if it is not known. */

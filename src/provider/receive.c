@@ -306,7 +306,7 @@ static int probe_locked(struct prov_ep *ep, const struct fi_msg_tagged *msg, uin
                           &status);
     if (found > 0) {
         event_found(ep, &status, msg->context, event);
-        prov_idle_ends(&ep->idle);
+        door_idle_ends(&ep->idle);
     } else if (found == 0 || found == -EHOSTDOWN) {
         event_missing(msg, FI_ENOMSG, event);
         prov_ep_in_vain(ep);

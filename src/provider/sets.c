@@ -15,6 +15,7 @@
 #include "provider/cq.h"
 #include "provider/eq.h"
 #include "provider/fabric.h"
+#include "provider/param.h"
 #include "provider/sets.h"
 #include "provider/unsupported.h"
 
@@ -37,7 +38,7 @@ struct poll_set {
     struct fid_poll fid;
     struct prov_domain *domain;
     struct members members;
-    struct prov_idle idle; /* guarded by the lock of members */
+    struct door_idle idle; /* guarded by the lock of members */
 };
 
 struct wait_set {
@@ -168,12 +169,12 @@ static int poll_poll(struct fid_poll *fid, void **context, int count)
     pthread_mutex_lock(&set->members.lock);
     n = members_poll(&set->members, context, count);
     if (n == 0)
-        tires = prov_idle_tires(&set->idle);
+        tires = door_idle_tires(&set->idle);
     else
-        prov_idle_ends(&set->idle);
+        door_idle_ends(&set->idle);
     pthread_mutex_unlock(&set->members.lock);
     if (unlikely(tires))
-        prov_yield();
+        door_yield();
     return n;
 }
 
@@ -245,7 +246,7 @@ int prov_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct 
     set->fid.fid.ops = &poll_fid_ops;
     set->fid.ops = &poll_ops;
     set->domain = container_of(domain, struct prov_domain, fid);
-    prov_idle_init(&set->idle);
+    door_idle_init(&set->idle, prov_is_oversubscribed());
     pthread_mutex_init(&set->members.lock, NULL);
     atomic_fetch_add(&set->domain->users, 1);
     *fid = &set->fid;

@@ -974,10 +974,13 @@ def exec_names_an_mpich_that_cannot_reach_it():
                 file.write(f"#!/bin/sh\n{text}\n")
             os.chmod(file.name, 0o755)
         os.symlink("bin/mpiexec.hydra", launcher)
-        job = mbx("exec", launcher, env={"DEVICE": "ch4:ucx"})
-        expect(job.code == 1 and job.out == "" and "ch4:ucx" in job.err, str(job))
-        expect(mbx("exec", "-f", launcher, env={"DEVICE": "ch4:ucx"}).out == "ran\n", "forced")
+        job = mbx("exec", launcher, env={"DEVICE": "ch3:nemesis"})
+        expect(job.code == 1 and job.out == "" and "has device ch3:nemesis" in job.err, str(job))
+        expect(mbx("exec", "-f", launcher, env={"DEVICE": "ch3:nemesis"}).out == "ran\n", "forced")
         expect(mbx("exec", launcher, env={"DEVICE": "ch4:ofi"}).out == "ran\n", "ch4:ofi")
+        for way, device in (("provider", "ch4:ucx"), ("ucp", "ch4:ofi")):
+            job = mbx("exec", f"--through={way}", launcher, env={"DEVICE": device})
+            expect(job.code == 1 and job.out == "", f"{device} through {way}: {job}")
 
 
 TESTS = [

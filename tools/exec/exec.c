@@ -2,7 +2,7 @@
 /*
  * exec.c - `mbx exec`: an unmodified MPI program over Matchbox.
  *
- * Two ways lead there.  Open MPI loads our component (src/pml), if it is of the series for which
+ * Three ways lead there.  MPICH with the device ch4:ucx loads our libucp (exec_ucp.c).  Open MPI loads our component (src/pml), if it is of the series for which
  * that was built.  Every MPI that knows libfabric loads our provider through it; it has to be
  * told four things: where the provider is, that it is the one to use, that the MPI shall use
  * libfabric's tag matching at all, and that it shall do so between processes of one machine,
@@ -52,8 +52,8 @@ static const char usage[] =
     "  mbx exec --shuffle 7 mpiexec -n 4 ./program        another one, recorded\n"
     "  mbx exec --races=run mpiexec -n 4 ./program    which receives are races?\n"
     "\n"
-    "Runs COMMAND with an environment that makes Open MPI send its messages over\n"
-    "Matchbox.  For MPICH this works if it was built with ch4:ofi.\n"
+    "Runs COMMAND with an environment that makes Open MPI, or an MPICH with the device\n"
+    "ch4:ofi or ch4:ucx, send its messages over Matchbox.\n"
     "\n"
     "If a variable or an option of the launcher (--mca pml ob1) would keep messages off\n"
     "Matchbox, mbx exec names it and starts nothing.  It changes no other variable.  It\n"
@@ -61,9 +61,10 @@ static const char usage[] =
     "Between hosts, messages use the first suitable provider of libfabric, or the one in\n"
     "MBX_OFI_PROVIDER.\n"
     "\n"
-    "  -t, --through=WAY  how Open MPI reaches Matchbox: `pml`, its own component, or\n"
-    "                     `provider`, through libfabric (default: pml if it can be\n"
-    "                     loaded)\n"
+    "  -t, --through=WAY  how the MPI reaches Matchbox: `pml`, Open MPI's own component,\n"
+    "                     `provider`, through libfabric, or `ucp`, through libucp\n"
+    "                     (default: pml if it can be loaded; for MPICH what its device\n"
+    "                     needs)\n"
     "  -s, --summary      print one line at the end: how many ranks ran over Matchbox,\n"
     "                     and what they matched; with --verbose one line for each rank\n"
     "  -H, --hang=TIME    if nothing has arrived at a waiting rank for this time (60 or\n"
@@ -122,7 +123,12 @@ struct surroundings {
     char provider[PATH_MAX], component[PATH_MAX]; /* folders; empty: it is not here */
     char queues[PATH_MAX];                        /* the library for debuggers */
     char record[PATH_MAX], replay[PATH_MAX];      /* absolute */
-    bool is_component;                            /* that way is taken */
+    char ucp[PATH_MAX],
+        libraries[4 *
+                  PATH_MAX]; /* the folder of libucp; a path of libraries that begins with it */
+    bool is_component;       /* that way is taken */
+    enum exec_device device; /* of the MPICH of the command */
+    struct exec_mpich mpich;
     char providers[256], path[3 * PATH_MAX], key[2 * KEY_SIZE + 1];
     bool has_pmix_path; /* Open MPI passes its path of components on to PMIx */
     struct exec_variable variables[VARIABLES_MAX];
@@ -212,10 +218,57 @@ static void add_queues(struct surroundings *s)
         add(s, "ALLINEA_QUEUE_DLL", s->queues, NULL, false);
 }
 
+/* Sets a variable whatever it is now: what was asked for now is meant. */
+static void add_anew(struct surroundings *s, const char *name, const char *value)
+{
+    unsetenv(name);
+    add(s, name, value, NULL, false);
+}
+
+/* Our folder, or file, before what is in the variable already. */
+static void put_first(struct surroundings *s, const char *name, const char *first)
+{
+    const char *set = environ_get(name);
+
+    snprintf(s->libraries, sizeof s->libraries, "%s%s%s", first,
+             set != NULL && set[0] != '\0' ? ":" : "", set != NULL ? set : "");
+    add_anew(s, name, s->libraries);
+}
+
+/* command: or NULL. */
+static bool take_ucp(const struct tool *tool, const struct arguments *args, char **command,
+                     struct surroundings *s)
+{
+    char file[PATH_MAX + sizeof "/libucp.so.0"];
+
+    if (!exec_find_ucp(s->ucp)) {
+        exec_say_no_ucp(tool);
+        return false;
+    }
+    if (!args->force && !exec_ucp_is_possible(tool, command, s->ucp))
+        return false;
+    if (args->verbose && s->device == EXEC_UCX)
+        tool_error(tool, "through libucp: MPICH %s (%s)", s->mpich.version, s->mpich.device);
+    else if (args->verbose)
+        tool_error(tool, "through libucp");
+    snprintf(file, sizeof file, "%s/libucp.so.0", s->ucp);
+    if (exec_ucp_is_preloaded(tool, command))
+        put_first(s, "LD_PRELOAD", file);
+    else
+        put_first(s, "LD_LIBRARY_PATH", s->ucp);
+    if (s->mpich.has_shm)
+        add(s, "MPIR_CVAR_NOLOCAL", "1", NULL, false);
+    return true;
+}
+
 /* Chooses the way.  False: there is none. */
-static bool set_up(const struct tool *tool, const struct arguments *args,
+static bool set_up(const struct tool *tool, const struct arguments *args, char **command,
                    struct surroundings *s)
 {
+    if (command != NULL)
+        s->device = exec_mpich_device(command[0], &s->mpich);
+    if (args->way == EXEC_UCP || (args->way == EXEC_AUTO && s->device == EXEC_UCX))
+        return take_ucp(tool, args, command, s);
     if (!exec_find_provider(s->provider))
         s->provider[0] = '\0';
     if (!exec_find_component(s->component))
@@ -389,8 +442,10 @@ static int read_way(const struct tool *tool, const char *text, enum exec_way *wa
         *way = EXEC_COMPONENT;
     else if (strcmp(text, "provider") == 0)
         *way = EXEC_PROVIDER;
+    else if (strcmp(text, "ucp") == 0)
+        *way = EXEC_UCP;
     else
-        return tool_usage_error(tool, "--through is pml or provider, not '%s'", text);
+        return tool_usage_error(tool, "--through is pml, provider or ucp, not '%s'", text);
     return 0;
 }
 
@@ -500,30 +555,12 @@ static bool parameters_are_right(const struct tool *tool)
 }
 
 /* Does the environment, and the MPI of the command, let messages go over Matchbox? */
-static bool is_possible(const struct tool *tool, char **command, const struct surroundings *s)
+static bool is_possible(const struct tool *tool, const struct arguments *args, char **command,
+                        const struct surroundings *s)
 {
-    const char *program = command[0];
-    char device[64];
-
-    if (!exec_site_allows(tool, s->variables, s->count) ||
-        !exec_site_command_allows(tool, command, s->variables, s->count))
-        return false;
-    if (exec_mpich_reaches(program, device, sizeof device))
-        return true;
-    tool_error(
-        tool,
-        "the MPICH of %s has the device %s, and only ch4:ofi reaches Matchbox: its messages "
-        "would go another way; use Open MPI, or an MPICH that was configured with "
-        "--with-device=ch4:ofi; --force runs it all the same",
-        program, device);
-    return false;
-}
-
-/* Sets a variable whatever it is now: what was asked for now is meant. */
-static void add_anew(struct surroundings *s, const char *name, const char *value)
-{
-    unsetenv(name);
-    add(s, name, value, NULL, false);
+    return exec_site_allows(tool, s->variables, s->count) &&
+           exec_site_command_allows(tool, command, s->variables, s->count) &&
+           exec_mpich_is_possible(tool, s->device, &s->mpich, args->way);
 }
 
 /* Components whose collectives are no messages. */
@@ -593,7 +630,8 @@ static int run(const struct tool *tool, int argc, char **argv)
 
     if (status != 0)
         return status < 0 ? TOOL_DONE : status;
-    if (!parameters_are_right(tool) || !set_up(tool, &args, &s) || make_key(tool, &s) < 0)
+    if (!parameters_are_right(tool) ||
+        !set_up(tool, &args, args.print ? NULL : argv + optind, &s) || make_key(tool, &s) < 0)
         return TOOL_FAILED;
     if (args.hang[0] != '\0') {
         unsetenv("MBX_HANG"); /* what was asked for now is meant */
@@ -606,7 +644,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         add(&s, "MBX_LOG_LEVEL", "info", NULL, false);
     if (args.print)
         return print_variables(&s);
-    if (!args.force && !is_possible(tool, argv + optind, &s))
+    if (!args.force && !is_possible(tool, &args, argv + optind, &s))
         return TOOL_FAILED;
     exec_site_warn_of_statistics(tool);
     exec_site_warn_of_containers(tool, argv + optind);

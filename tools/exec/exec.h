@@ -11,8 +11,22 @@
 
 #include "tools/common/tool.h"
 
-/* How messages of Open MPI come to Matchbox. */
-enum exec_way { EXEC_AUTO, EXEC_COMPONENT, EXEC_PROVIDER };
+/* How messages of an MPI come to Matchbox. */
+enum exec_way { EXEC_AUTO, EXEC_COMPONENT, EXEC_PROVIDER, EXEC_UCP };
+
+/* Through what the MPICH of a launcher sends its messages. */
+enum exec_device {
+    EXEC_NO_MPICH, /* it is a launcher of another MPI, or of none, or its device is not known */
+    EXEC_OFI,
+    EXEC_UCX,
+    EXEC_OTHER_DEVICE,
+};
+
+/* What the mpichversion of an MPICH says. */
+struct exec_mpich {
+    char device[64], version[32];
+    bool has_shm; /* messages of one machine go through shared memory of its own */
+};
 
 /* A variable of the command's environment. */
 struct exec_variable {
@@ -28,9 +42,11 @@ struct exec_variable {
  * folder[PATH_MAX]. */
 bool exec_find_provider(char *folder);
 bool exec_find_component(char *folder);
+bool exec_find_ucp(char *folder);
 
-/* Says where the provider was sought. */
+/* Says where the provider, or libucp, was sought. */
 void exec_say_no_provider(const struct tool *tool);
+void exec_say_no_ucp(const struct tool *tool);
 
 /* The library for debuggers itself, in path[PATH_MAX]. */
 bool exec_find_queues(char *path);
@@ -65,15 +81,27 @@ void exec_site_warn_of_containers(const struct tool *tool, char **argv);
 
 /* ---- exec_launcher.c ---- */
 
-/* Can the MPICH whose launcher this is reach Matchbox?  If not, its device is in device[size].
- * True also of a launcher of another MPI, or of none. */
-bool exec_mpich_reaches(const char *program, char *device, size_t size);
+/* The device of the MPICH whose launcher this is. */
+enum exec_device exec_mpich_device(const char *program, struct exec_mpich *mpich);
+
+/* Does this way lead messages of such an MPICH to Matchbox?  False after saying why not. */
+bool exec_mpich_is_possible(const struct tool *tool, enum exec_device device,
+                            const struct exec_mpich *mpich, enum exec_way way);
 
 /* Warns if the launcher of one MPI is to start a program of another one.  argv: the whole command. */
 void exec_warn_of_another_mpi(const struct tool *tool, char **argv);
 
 /* The file that execvp() would take for this program, without links, in path[PATH_MAX]; false if there is none. */
 bool exec_find_program(const char *program, char *path);
+
+/* ---- exec_ucp.c ---- */
+
+/* Must the library be preloaded, because a program of the command finds another one before LD_LIBRARY_PATH is asked?  Then that is said. argv: the
+ * whole command, or NULL. */
+bool exec_ucp_is_preloaded(const struct tool *tool, char **argv);
+
+/* Can programs of the command, or of any if argv is NULL, load our libucp of this folder?  False after saying why not. */
+bool exec_ucp_is_possible(const struct tool *tool, char **argv, const char *folder);
 
 /* ---- exec_summary.c ---- */
 

@@ -2,8 +2,8 @@
 /*
  * exec_launcher.c - whose launcher is the command, and does it suit?
  *
- * MPICH reaches Matchbox through libfabric alone, if it was built for that (device ch4:ofi); otherwise
- * it runs over something else and says nothing of it.  `mpichversion` beside the launcher tells the
+ * MPICH reaches Matchbox through libfabric (device ch4:ofi) or libucp (ch4:ucx); with another device
+ * it runs over something else and says nothing of it.  `mpichversion` in the folder of the launcher tells the
  * device.  And the launcher of one MPI starts a program of another one as so many jobs of one rank,
  * mostly without a word.  A launcher of a third MPI, or of no name, is not judged.
  */
@@ -60,43 +60,93 @@ static bool is_launcher_of_open_mpi(const char *path)
            access(beside, X_OK) == 0;
 }
 
-/* The device that this program tells, in device[size]. */
-static bool ask_device(const char *program, char *device, size_t size)
+/* The first word behind a title, if the line has it. */
+static void read_word(const char *line, const char *title, char *word, size_t size)
 {
-    char command[2 * PATH_MAX + 64], line[512];
+    size_t length = strlen(title);
+    const char *at = line + length;
+
+    if (strncmp(line, title, length) != 0)
+        return;
+    at += strspn(at, " \t");
+    snprintf(word, size, "%.*s", (int)strcspn(at, " \t\n"), at);
+}
+
+/* Was it configured with modules for shared memory? */
+static bool names_shm(const char *line)
+{
+    static const char option[] = "--with-ch4-shmmods=";
+    const char *at = strstr(line, option);
+
+    return at != NULL && strspn(at + strlen(option), " \t\n'") == 0 &&
+           strncmp(at + strlen(option), "none", 4) != 0;
+}
+
+/* What this program tells.  False: it tells no device. */
+static bool ask_mpich(const char *program, struct exec_mpich *mpich)
+{
+    char command[2 * PATH_MAX + 64], line[4096];
     FILE *out;
 
+    *mpich = (struct exec_mpich){.device = ""};
     if (access(program, X_OK) != 0 || strchr(program, '\'') != NULL)
         return false;
     snprintf(command, sizeof command, "'%s' 2>/dev/null", program);
     out = popen(command, "r");
     if (out == NULL)
         return false;
-    device[0] = '\0';
-    while (fgets(line, sizeof line, out) != NULL)
-        if (strncmp(line, "MPICH Device:", 13) == 0) {
-            const char *text = line + 13 + strspn(line + 13, " \t");
-
-            snprintf(device, size, "%.*s", (int)strcspn(text, " \t\n"), text);
-        }
+    while (fgets(line, sizeof line, out) != NULL) {
+        read_word(line, "MPICH Device:", mpich->device, sizeof mpich->device);
+        read_word(line, "MPICH Version:", mpich->version, sizeof mpich->version);
+        mpich->has_shm = mpich->has_shm || names_shm(line);
+    }
     pclose(out);
-    return device[0] != '\0';
+    return mpich->device[0] != '\0';
 }
 
-bool exec_mpich_reaches(const char *program, char *device, size_t size)
+static enum exec_device device_of(const char *device)
+{
+    if (strncmp(device, "ch4:ofi", 7) == 0)
+        return EXEC_OFI;
+    return strncmp(device, "ch4:ucx", 7) == 0 ? EXEC_UCX : EXEC_OTHER_DEVICE;
+}
+
+enum exec_device exec_mpich_device(const char *program, struct exec_mpich *mpich)
 {
     static const char *const names[] = {"mpichversion.mpich", "mpichversion"};
     char path[PATH_MAX], beside[2 * PATH_MAX];
 
     if (!exec_find_program(program, path) || !is_launcher_of_mpich(path))
-        return true;
+        return EXEC_NO_MPICH;
     *strrchr(path, '/') = '\0';
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         snprintf(beside, sizeof beside, "%s/%s", path, names[i]);
-        if (ask_device(beside, device, size))
-            return strncmp(device, "ch4:ofi", 7) == 0;
+        if (ask_mpich(beside, mpich))
+            return device_of(mpich->device);
     }
-    return true;
+    return EXEC_NO_MPICH;
+}
+
+bool exec_mpich_is_possible(const struct tool *tool, enum exec_device device,
+                            const struct exec_mpich *mpich, enum exec_way way)
+{
+    bool is_other_way = (device == EXEC_UCX && way != EXEC_AUTO && way != EXEC_UCP) ||
+                        (device == EXEC_OFI && way == EXEC_UCP);
+
+    if (device == EXEC_OTHER_DEVICE)
+        tool_error(
+            tool,
+            "this mpiexec's MPICH has device %s, which uses neither libucp nor libfabric and "
+            "cannot run over "
+            "Matchbox; use an MPICH with ch4:ucx or ch4:ofi; --force runs it all the same",
+            mpich->device);
+    else if (is_other_way)
+        tool_error(tool,
+                   "this mpiexec's MPICH has device %s, whose messages would go another way; "
+                   "leave --through away; "
+                   "--force runs it all the same",
+                   mpich->device);
+    return device != EXEC_OTHER_DEVICE && !is_other_way;
 }
 
 static const char *mpi_name(enum program_mpi mpi)

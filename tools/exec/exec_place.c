@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exec_place.c - where the provider, the component and the library for debuggers are, seen from this program: in the
+ * exec_place.c - where the provider, the component, libucp and the library for debuggers are, seen from this program: in the
  * build tree, and installed (MBX_..._PLACE is below the prefix, or absolute).
  */
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #define PROVIDER  "libmatchbox-fi.so"
 #define COMPONENT "mca_pml_matchbox.so"
 #define QUEUES    "libmatchbox-msgq.so"
+#define UCP       "libucp.so.0"
 
 /* Cuts the last component off path; false if there is none. */
 static bool cut_name(char *path)
@@ -69,20 +70,36 @@ bool exec_find_provider(char *folder)
     return find(PROVIDER, provider_places, folder);
 }
 
-void exec_say_no_provider(const struct tool *tool)
+static void say_none(const struct tool *tool, const char *place, const char *name)
 {
     char *own = own_folder(), path[2 * PATH_MAX];
 
     if (own == NULL) {
-        tool_error(tool,
-                   "cannot find " PROVIDER ", because /proc/self/exe cannot be read; mount "
-                   "/proc");
+        tool_error(tool, "cannot find %s, because /proc/self/exe cannot be read; mount /proc",
+                   name);
         return;
     }
-    name_place(own, provider_places[1], PROVIDER, path);
+    name_place(own, place, name, path);
     tool_error(tool, "there is no %s; was it built, or was this program copied away from it?",
                path);
     mem_free(own);
+}
+
+void exec_say_no_provider(const struct tool *tool)
+{
+    say_none(tool, provider_places[1], PROVIDER);
+}
+
+static const char *const ucp_places[2] = {"../src/ucp", MBX_UCP_PLACE};
+
+bool exec_find_ucp(char *folder)
+{
+    return find(UCP, ucp_places, folder);
+}
+
+void exec_say_no_ucp(const struct tool *tool)
+{
+    say_none(tool, ucp_places[1], UCP);
 }
 
 bool exec_find_component(char *folder)

@@ -198,7 +198,8 @@ static void say_why(struct other *other, const char *text, size_t size, const ch
     const char *path = variable(text, size, "FI_PROVIDER_PATH");
     bool is_mpich = strcmp(other->mpi, "MPICH") == 0;
 
-    if (strstr(maps, "libmatchbox") != NULL || strstr(maps, "mca_pml_matchbox") != NULL) {
+    if (strstr(maps, "libmatchbox") != NULL || strstr(maps, "mca_pml_matchbox") != NULL ||
+        strstr(maps, "/ucp/libucp.so.0") != NULL) {
         const char *see = variable(text, size, "MBX_INSPECT");
 
         snprintf(other->why, sizeof other->why, "%s",
@@ -210,8 +211,9 @@ static void say_why(struct other *other, const char *text, size_t size, const ch
                        "MPI_Finalize has begun, or messages use another layer");
     } else if (is_mpich && strstr(maps, "libfabric") == NULL) {
         snprintf(other->why, sizeof other->why,
-                 "not over Matchbox: this MPICH has not loaded libfabric; only one with the "
-                 "device ch4:ofi reaches it");
+                 "not over Matchbox: this MPICH has loaded neither libfabric nor our libucp; "
+                 "mbx exec "
+                 "starts one with the device ch4:ofi or ch4:ucx over it");
     } else if (!is_mpich && pml == NULL) {
         snprintf(other->why, sizeof other->why,
                  "not over Matchbox: OMPI_MCA_pml is not in the environment; mbx exec sets "

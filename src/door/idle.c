@@ -4,11 +4,11 @@
  *
  * Clients poll: an MPI library reads its queue until there is something, and never sleeps.  With
  * more ranks than cores this would keep the awaited rank off its core until the end of a time
- * slice, some milliseconds.  So every object that can be polled (queues, counters, poll sets,
- * event queues, endpoints that are probed or refuse a send) counts consecutive polls that
- * found nothing.  When there are many, the client calls sched_yield() here:
+ * slice, some milliseconds.  So every object that can be polled (of the provider: queues, counters,
+ * poll sets, event queues, endpoints that are probed or refuse a send; of libucp: workers) counts
+ * consecutive polls that found nothing.  When there are many, the client calls sched_yield() here:
  *
- *   more ranks than cores    after every PROV_IDLE_POLLS polls
+ *   more ranks than cores    after every DOOR_IDLE_POLLS polls
  *   otherwise                only when IDLE_NS have passed as well
  *
  * The launcher or the user (MBX_OVERSUBSCRIBED) says whether there are more ranks than cores.
@@ -18,35 +18,36 @@
  * time decides, because a poll costs 20 ns over shared memory and a microsecond over a network,
  * where ranks of several hosts may be on one machine.
  *
- * No thread yields while it holds a lock of the provider.
+ * No thread yields while it holds a lock of a door.
  */
-#include "base/launcher.h"
-#include "provider/compat.h"
-#include "provider/idle.h"
-#include "provider/param.h"
-#include "provider/wait.h"
+#include "door/idle.h"
 
 #include <sched.h>
+#include <time.h>
 
-#define IDLE_NS 50000
+#define IDLE_NS  50000
+#define NS_PER_S INT64_C(1000000000)
 
-bool prov_is_oversubscribed(void)
+static int64_t idle_now_ns(void)
 {
-    return launcher_is_oversubscribed(prov_param("OVERSUBSCRIBED"));
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-void prov_idle_init(struct prov_idle *idle)
+void door_idle_init(struct door_idle *idle, bool is_oversubscribed)
 {
     idle->polls = 0;
     idle->since_ns = 0;
-    idle->limit_ns = prov_is_oversubscribed() ? 0 : IDLE_NS;
+    idle->limit_ns = is_oversubscribed ? 0 : IDLE_NS;
 }
 
-OUT_OF_LINE bool prov_idle_is_long(struct prov_idle *idle)
+OUT_OF_LINE bool door_idle_is_long(struct door_idle *idle)
 {
-    int64_t now = idle->limit_ns == 0 ? 0 : prov_now_ns();
+    int64_t now = idle->limit_ns == 0 ? 0 : idle_now_ns();
 
-    if (idle->polls == PROV_IDLE_POLLS)
+    if (idle->polls == DOOR_IDLE_POLLS)
         idle->since_ns = now;
     if (now - idle->since_ns < idle->limit_ns)
         return false;
@@ -54,7 +55,7 @@ OUT_OF_LINE bool prov_idle_is_long(struct prov_idle *idle)
     return true;
 }
 
-void prov_yield(void)
+void door_yield(void)
 {
     sched_yield();
 }

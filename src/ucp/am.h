@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * am.h - active messages: what a worker keeps for them: am.c.
+ */
+#ifndef UCP_AM_H
+#define UCP_AM_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/list.h"
+#include "ucp/interface.h"
+
+#define UCPX_AM_SHORT                                                                          \
+    8192u /* bytes of the message that announces or carries an active message */
+#define UCPX_AM_HEADER 8128u /* bytes of a client's header */
+#define UCPX_AM_ALIGN  64u   /* of data that a handler gets */
+
+/* The message on UCPX_ID_MESSAGES:
+ *
+ *   tag    bits 0-15 the handler's id, 16 long, 17 the handler gets an endpoint for its reply, 18 the
+ *          handler gets the data as a whole; the others are 0
+ *   data   bits 0-31 the length of the client's header, 32-63 of the data in this message
+ *   bytes  the data, 0 to 7 bytes that mean nothing, the header.  Of a long one the data is struct
+ *          ucpx_long, and the message of that number on UCPX_ID_DATA is the client's data */
+#define UCPX_AM_LONG  (UINT64_C(1) << 16)
+#define UCPX_AM_REPLY (UINT64_C(1) << 17)
+#define UCPX_AM_WHOLE (UINT64_C(1) << 18)
+#define UCPX_AM_KNOWN (UINT64_C(0xffff) | UCPX_AM_LONG | UCPX_AM_REPLY | UCPX_AM_WHOLE)
+
+struct ucpx_long {
+    uint64_t number, size;
+};
+
+/* An active message that has arrived, once it has been checked. */
+struct ucpx_message {
+    uint32_t peer;
+    uint16_t id;
+    uint64_t flags; /* UCPX_AM_... */
+    const void *header;
+    size_t header_size;
+    void *data; /* or NULL: it is on its way, under number */
+    size_t size;
+    uint64_t number;
+};
+
+enum ucpx_slot_state {
+    UCPX_SLOT_POSTED,  /* a receive of the library */
+    UCPX_SLOT_ARRIVED, /* in the list of messages that have arrived */
+    UCPX_SLOT_WAITING, /* in the list of its peer, or the message whose data that peer still sends */
+    UCPX_SLOT_HANDLED,   /* the handler runs */
+    UCPX_SLOT_KEPT,      /* the client has kept the data */
+    UCPX_SLOT_ANNOUNCED, /* the client has kept the descriptor of data that it will receive */
+    UCPX_SLOT_TAKEN,     /* while the handler runs the client has received or released it */
+};
+
+/* The buffer of a message.  A client's pointer to data is that to its bytes. */
+struct ucpx_slot {
+    struct list link;
+    struct ucp_worker *worker;
+    struct ucpx_slot
+        *announced_by; /* of data of a long message: the slot with its header; or NULL */
+    mbx_request request;
+    enum ucpx_slot_state state;
+    int error;
+    uint32_t peer;
+    uint64_t tag, words; /* of the message: its tag and data */
+    size_t size, capacity;
+    alignas(UCPX_AM_ALIGN) unsigned char bytes[];
+};
+
+/* What the client has set for an id. */
+struct ucpx_handler {
+    ucp_am_callback_t whole; /* ucp_worker_set_am_handler() */
+    ucp_am_recv_callback_t recv;
+    void *arg;
+    uint32_t flags;
+};
+
+struct ucpx_am {
+    bool is_on; /* UCP_FEATURE_AM */
+    struct list arrived, posted;
+    unsigned posted_count, buffer_count,
+        kept_count;         /* all, and of them those that the client has */
+    struct list collected;  /* of slots: data of long messages that are complete */
+    struct list kept;       /* of slots that the client has */
+    struct list collecting; /* of slots: data of long messages on its way */
+    struct ucpx_handler *handlers;
+    uint32_t handler_count;
+    uint64_t next_number; /* of long messages of ours */
+};
+
+/* ---- am.c ---- */
+
+/* Posts receives.  UCS_OK; UCS_ERR_NO_MEMORY. */
+ucs_status_t ucpx_am_open(struct ucp_worker *worker);
+/* The library's endpoint is closed. */
+void ucpx_am_close(struct ucp_worker *worker);
+/* Calls handlers for what has arrived.  How many messages. */
+unsigned ucpx_am_report(struct ucp_worker *worker);
+
+/* A buffer, or NULL. */
+struct ucpx_slot *ucpx_slot_make(struct ucp_worker *worker, size_t capacity);
+/* The buffer is not needed any more: it is posted again, or freed. */
+void ucpx_slot_release(struct ucpx_slot *slot);
+/* Checks a message that has arrived.  False: no correct peer sends it. */
+bool ucpx_message_read(struct ucpx_message *message, const struct ucpx_slot *slot);
+
+/* ---- am_long.c ---- */
+
+/* Receives the data of a message for its handler, which gets it as a whole.  False: memory is short. */
+bool ucpx_am_collect(struct ucpx_slot *slot, const struct ucpx_message *message);
+/* Drops data that is on its way. */
+void ucpx_am_drop(struct ucp_worker *worker, const struct ucpx_message *message);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * door.h - the objects of libucp's interface, as this library has them.
+ *
+ *   context   what the client has asked for at ucp_init_version()
+ *   worker    one Matchbox endpoint, its records, the completions that are due, its peers
+ *   endpoint  a handle of the client for a peer of a worker; several may refer to one peer
+ *
+ * Matchbox's context ids: tagged messages, active messages, and the data of long active messages.
+ */
+#ifndef UCP_DOOR_H
+#define UCP_DOOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/base.h"
+#include "base/list.h"
+#include "door/idle.h"
+#include "ucp/am.h"
+#include "ucp/interface.h"
+#include "ucp/record.h"
+
+enum ucpx_id { UCPX_ID_TAGS = 1, UCPX_ID_MESSAGES = 2, UCPX_ID_DATA = 3 };
+
+#define UCPX_NO_RANK   UINT32_MAX
+#define UCPX_INFO_SIZE 128 /* of the text of ucp_request_query() */
+
+/* Glossary: door - a front end that offers the interface of another library over Matchbox */
+struct ucp_context {
+    uint64_t features; /* enum ucp_feature */
+    size_t request_size;
+    ucp_request_init_callback_t request_init;
+    ucp_request_cleanup_callback_t request_cleanup;
+    char name[UCP_ENTITY_NAME_MAX];
+};
+
+/* What a worker knows of a peer, by its number. */
+struct ucpx_peer {
+    uint32_t rank; /* of the launcher's job; UCPX_NO_RANK */
+    bool is_loss_said;
+    unsigned
+        errors_reported; /* handles that want errors of the peer (UCP_ERR_HANDLING_MODE_PEER) */
+    struct ucp_ep *reply;    /* for handlers of active messages; made when it is first needed */
+    struct ucpx_slot *comes; /* a long active message whose data is on its way, or NULL */
+    struct list waiting;     /* of slots: active messages after it */
+};
+
+struct ucp_worker {
+    struct mbx_ep *mbx;
+    struct ucp_context *context;
+    const struct ucpx_record *held; /* the present call handles its end itself */
+    struct list ready,
+        due;        /* of records that are ENDED: new ones, those that are being reported */
+    unsigned depth; /* of ucp_worker_progress() that reports: 0 or 1 */
+    struct door_idle idle;
+    struct ucpx_pool pool;
+    struct list endpoints, failed; /* all, and those whose error callback is due */
+    struct list flushes;           /* of records: they wait for counters */
+    uint64_t messages;             /* active messages under way */
+    struct ucpx_peer *peers;
+    uint32_t peer_count;
+    struct ucpx_am am;
+    struct ucpx_record
+        peeked; /* what a probe that leaves the message returns; it cannot be received */
+    ucs_thread_mode_t mode;
+    bool has_lock, is_named;
+    pthread_mutex_t lock;
+    char name[UCP_ENTITY_NAME_MAX];
+};
+
+struct ucp_ep {
+    struct ucp_worker *worker;
+    struct list link, failed_link; /* in the lists of the worker */
+    struct list open;              /* of records: sends under way */
+    uint64_t messages;             /* active messages under way */
+    uint32_t peer;
+    bool is_closed; /* the client has given the handle up */
+    bool reports_errors, has_failed;
+    ucs_status_t error;
+    ucp_err_handler_cb_t on_error;
+    void *on_error_arg;
+    char name[UCP_ENTITY_NAME_MAX];
+};
+
+static inline void ucpx_lock(struct ucp_worker *worker)
+{
+    if (unlikely(worker->has_lock))
+        pthread_mutex_lock(&worker->lock);
+}
+
+static inline void ucpx_unlock(struct ucp_worker *worker)
+{
+    if (unlikely(worker->has_lock))
+        pthread_mutex_unlock(&worker->lock);
+}
+
+/* ---- worker.c ---- */
+
+/* What is known of a peer; NULL: memory is short.  Stays where it is until another peer is added. */
+struct ucpx_peer *ucpx_peer(struct ucp_worker *worker, uint32_t number);
+
+/* ---- endpoint.c.  The caller holds the lock of the worker. ---- */
+
+/* A handle of the door's own for a peer, or NULL. */
+struct ucp_ep *ucpx_ep_of_peer(struct ucp_worker *worker, uint32_t number);
+/* Frees a handle whose close is complete, if no send needs it any more. */
+void ucpx_ep_let_go(struct ucp_ep *ep);
+/* All of them. */
+void ucpx_eps_free(struct ucp_worker *worker);
+
+/* A send of this endpoint is under way, and is no longer. */
+void ucpx_ep_adds(struct ucp_ep *ep, struct ucpx_record *record);
+void ucpx_ep_removes(struct ucpx_record *record);
+
+/* Does this error of the library say that the peer is gone? */
+bool ucpx_is_loss(int error);
+/* The peer is gone: is the client to see that of what it does with this peer?  If so, the error callbacks are due. */
+bool ucpx_loss_shows(struct ucp_worker *worker, uint32_t peer, int error);
+/* Calls the error callbacks that are due.  How many. */
+unsigned ucpx_failures_report(struct ucp_worker *worker);
+
+/* The end of a send: the completion callback of the library. */
+void ucpx_send_done(const struct mbx_completion *completion);
+
+/* ---- flush.c ---- */
+
+/* Waits until no active message of the endpoint is under way, or of the worker if ep is NULL.  The caller holds no lock. */
+void ucpx_flush_wait(struct ucp_worker *worker, const struct ucp_ep *ep);
+/* Completes those that need not wait any longer. */
+unsigned ucpx_flushes_report(struct ucp_worker *worker);
+
+/* ---- say.c ---- */
+
+/* Logs once for each function that it is not supported. */
+ucs_status_t ucpx_unsupported(const char *function);
+/* What an error of the library is to a client, and its name for the log. */
+ucs_status_t ucpx_status(int error);
+/* Which MPI runs over this worker: the library hears it with the first peer. */
+void ucpx_name_program(struct ucp_worker *worker);
+
+/* ---- valid.c ---- */
+
+bool ucpx_worker_is_valid(const struct ucp_worker *worker);
+
+#endif

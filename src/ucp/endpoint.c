@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endpoint.c - handles for peers, and what becomes of a peer that is gone.
+ *
+ *   create ──> in use ──close──> closed ──no send needs it──> freed
+ *
+ * MPI libraries take every status of a send but UCS_ERR_CANCELED for success.  So what waits for a peer that is gone stays
+ * under way (is_withheld), a line says which rank it was, and the launcher ends the job, as it does over UCX.  Only a
+ * client that has asked for it (UCP_ERR_HANDLING_MODE_PEER) sees UCS_ERR_CONNECTION_RESET, and its error callback runs
+ * once for each handle.
+ *
+ * Invariants (ucpx_worker_is_valid)
+ *   I1  a record in the list of open sends is OPEN, and this is its endpoint
+ *   I2  the worker's count of active messages is the sum of those of its endpoints
+ *   I3  an endpoint is in the list of failed ones only if it reports errors
+ */
+#include "ucp/door.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "ucp/address.h"
+
+/* ---- handles ---- */
+
+static struct ucp_ep *ep_make(struct ucp_worker *worker, uint32_t peer)
+{
+    struct ucp_ep *ep = mem_calloc(1, sizeof *ep);
+
+    if (ep == NULL)
+        return NULL;
+    ep->worker = worker;
+    ep->peer = peer;
+    list_init(&ep->open);
+    list_init_node(&ep->failed_link);
+    list_init_node(&ep->link);
+    list_add_tail(&worker->endpoints, &ep->link);
+    return ep;
+}
+
+static void ep_free(struct ucp_ep *ep)
+{
+    list_remove(&ep->failed_link);
+    list_remove(&ep->link);
+    mem_free(ep);
+}
+
+struct ucp_ep *ucpx_ep_of_peer(struct ucp_worker *worker, uint32_t number)
+{
+    struct ucpx_peer *peer = ucpx_peer(worker, number);
+
+    if (peer == NULL)
+        return NULL;
+    if (peer->reply == NULL)
+        peer->reply = ep_make(worker, number);
+    return peer->reply;
+}
+
+void ucpx_ep_let_go(struct ucp_ep *ep)
+{
+    if (ep->is_closed && ep->messages == 0 && list_is_empty(&ep->open))
+        ep_free(ep);
+}
+
+void ucpx_eps_free(struct ucp_worker *worker)
+{
+    struct list *node;
+
+    while ((node = list_first(&worker->endpoints)) != NULL)
+        ep_free(container_of(node, struct ucp_ep, link));
+}
+
+/* ---- addresses ---- */
+
+/* UCS_OK and the address; otherwise the log says what is wrong. */
+static ucs_status_t read_address(struct ucpx_address *address, const void *bytes)
+{
+    switch (ucpx_address_read(address, bytes)) {
+    case UCPX_ADDRESS_OURS:
+        return UCS_OK;
+    case UCPX_ADDRESS_OF_UCX:
+        LOG_ERROR("libucp: received an address of UCX 1.x: that rank does not use Matchbox's "
+                  "libucp (check its "
+                  "LD_LIBRARY_PATH and RPATH); start all ranks with `mbx exec`");
+        return UCS_ERR_UNREACHABLE;
+    case UCPX_ADDRESS_OF_OTHER_VERSION:
+        LOG_ERROR("libucp: received an address of another version of Matchbox; use the same on "
+                  "all hosts");
+        return UCS_ERR_UNREACHABLE;
+    case UCPX_ADDRESS_DAMAGED:
+        break;
+    }
+    LOG_ERROR("libucp: received a damaged address");
+    return UCS_ERR_INVALID_ADDR;
+}
+
+static void name_peer(struct ucp_worker *worker, uint32_t number,
+                      const struct ucpx_address *address)
+{
+    struct ucpx_address own;
+
+    ucpx_address_describe(&own);
+    ucpx_name_program(worker);
+    if (address->rank == UCPX_NO_RANK || own.job != address->job)
+        return;
+    worker->peers[number].rank = address->rank;
+    (void)mbx_name_peer(worker->mbx, number, 0, address->rank);
+}
+
+static ucs_status_t add_peer(struct ucp_worker *worker, const void *bytes, uint32_t *number)
+{
+    struct ucpx_address address;
+    ucs_status_t status = read_address(&address, bytes);
+    int err;
+
+    if (status != UCS_OK)
+        return status;
+    err = mbx_peer_add(worker->mbx, &address.address, number);
+    if (err < 0) {
+        LOG_ERROR("libucp: no way to an address: %s", mbx_strerror(err));
+        return ucpx_status(err);
+    }
+    if (ucpx_peer(worker, *number) == NULL)
+        return UCS_ERR_NO_MEMORY;
+    name_peer(worker, *number, &address);
+    return UCS_OK;
+}
+
+/* ---- create ---- */
+
+static void ep_fill(struct ucp_ep *ep, const ucp_ep_params_t *params)
+{
+    uint64_t fields = params->field_mask;
+
+    ep->reports_errors = fields & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE &&
+                         params->err_mode == UCP_ERR_HANDLING_MODE_PEER;
+    if (fields & UCP_EP_PARAM_FIELD_ERR_HANDLER) {
+        ep->on_error = params->err_handler.cb;
+        ep->on_error_arg = params->err_handler.arg;
+    }
+    if (fields & UCP_EP_PARAM_FIELD_USER_DATA)
+        ep->on_error_arg = params->user_data;
+    snprintf(ep->name, sizeof ep->name, "%s",
+             fields & UCP_EP_PARAM_FIELD_NAME ? params->name : "matchbox");
+    if (ep->reports_errors)
+        ep->worker->peers[ep->peer].errors_reported++;
+}
+
+static ucs_status_t ep_create(struct ucp_worker *worker, const ucp_ep_params_t *params,
+                              ucp_ep_h *ep_p)
+{
+    uint32_t peer = 0;
+    ucs_status_t status = add_peer(worker, params->address, &peer);
+    struct ucp_ep *ep;
+
+    if (status != UCS_OK)
+        return status;
+    ep = ep_make(worker, peer);
+    if (ep == NULL)
+        return UCS_ERR_NO_MEMORY;
+    ep_fill(ep, params);
+    *ep_p = ep;
+    return UCS_OK;
+}
+
+ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
+{
+    ucs_status_t status;
+
+    if (params->field_mask & (UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_CONN_REQUEST))
+        return ucpx_unsupported("ucp_ep_create with a socket address or a connection request");
+    if (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE &&
+        params->err_mode != UCP_ERR_HANDLING_MODE_NONE &&
+        params->err_mode != UCP_ERR_HANDLING_MODE_PEER)
+        return ucpx_unsupported("ucp_ep_create with an error mode other than NONE and PEER");
+    if (!(params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS))
+        return UCS_ERR_INVALID_PARAM;
+    ucpx_lock(worker);
+    status = ep_create(worker, params, ep_p);
+    ucpx_unlock(worker);
+    return status;
+}
+
+ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
+{
+    if (attr->field_mask & ~(uint64_t)UCP_EP_ATTR_FIELD_NAME)
+        return ucpx_unsupported("ucp_ep_query for more than a name");
+    if (attr->field_mask & UCP_EP_ATTR_FIELD_NAME)
+        snprintf(attr->name, sizeof attr->name, "%s", ep->name);
+    return UCS_OK;
+}
+
+void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
+{
+    fprintf(stream, "#\n# endpoint %s of libucp over Matchbox %s, peer %u\n#\n", ep->name,
+            mbx_version(), ep->peer);
+}
+
+/* ---- sends under way ---- */
+
+void ucpx_ep_adds(struct ucp_ep *ep, struct ucpx_record *record)
+{
+    record->ep = ep;
+    list_add_tail(&ep->open, &record->link);
+    if (record->kind == UCPX_MESSAGE) {
+        ep->messages++;
+        ep->worker->messages++;
+    }
+}
+
+void ucpx_ep_removes(struct ucpx_record *record)
+{
+    struct ucp_ep *ep = record->ep;
+
+    list_remove(&record->link);
+    record->ep = NULL;
+    if (record->kind == UCPX_MESSAGE) {
+        ep->messages--;
+        ep->worker->messages--;
+    }
+    if (unlikely(ep->is_closed))
+        ucpx_ep_let_go(ep);
+}
+
+/* ---- peers that are gone ---- */
+
+bool ucpx_is_loss(int error)
+{
+    return error == -ENOTCONN || error == -EHOSTUNREACH || error == -EPROTONOSUPPORT;
+}
+
+/* The library names ranks of an MPI itself. */
+static void say_loss(const struct ucp_worker *worker, struct ucpx_peer *peer, uint32_t number,
+                     int error)
+{
+    if (!peer->is_loss_said && !worker->is_named)
+        LOG_WARN("libucp: peer %u is gone: %s; what waits for it stays under way", number,
+                 mbx_strerror(error));
+    peer->is_loss_said = true;
+}
+
+static void fail_handles(struct ucp_worker *worker, uint32_t number, int error)
+{
+    struct list *node;
+
+    list_for_each (node, &worker->endpoints) {
+        struct ucp_ep *ep = container_of(node, struct ucp_ep, link);
+
+        if (ep->peer != number || !ep->reports_errors || ep->has_failed || ep->is_closed)
+            continue;
+        ep->has_failed = true;
+        ep->error = ucpx_status(error);
+        list_add_tail(&worker->failed, &ep->failed_link);
+    }
+}
+
+bool ucpx_loss_shows(struct ucp_worker *worker, uint32_t number, int error)
+{
+    struct ucpx_peer *peer = ucpx_peer(worker, number);
+
+    if (peer == NULL)
+        return false;
+    say_loss(worker, peer, number, error);
+    if (peer->errors_reported == 0)
+        return false;
+    fail_handles(worker, number, error);
+    return true;
+}
+
+unsigned ucpx_failures_report(struct ucp_worker *worker)
+{
+    struct list *node;
+    unsigned count = 0;
+
+    for (; (node = list_pop_head(&worker->failed)) != NULL; count++) {
+        struct ucp_ep *ep = container_of(node, struct ucp_ep, failed_link);
+
+        if (ep->on_error == NULL)
+            continue;
+        ucpx_unlock(worker);
+        ep->on_error(ep->on_error_arg, ep, ep->error);
+        ucpx_lock(worker);
+    }
+    return count;
+}
+
+/* What is no loss of a peer is one of this endpoint: it has no memory, or a function that packs data has failed. */
+static void say_error(const struct ucpx_record *record, int error)
+{
+    if (error != 0 && error != -ECANCELED && !ucpx_is_loss(error))
+        LOG_ERROR("libucp: a send to peer %u has failed: %s", record->ep->peer,
+                  mbx_strerror(error));
+}
+
+void ucpx_send_done(const struct mbx_completion *completion)
+{
+    struct ucpx_record *record = completion->user;
+    struct ucp_ep *ep = record->ep;
+    int error = completion->error;
+
+    say_error(record, error);
+    record->is_withheld = ucpx_is_loss(error) &&
+                          !(ucpx_loss_shows(ep->worker, ep->peer, error) && ep->reports_errors);
+    if (record->is_withheld && !record->is_cancelled)
+        return;
+    ucpx_ep_removes(record);
+    ucpx_record_end(record, ucpx_status(error));
+}
+
+/* ---- close ---- */
+
+/* An active message is not taken back: its announcement has left, and the peer waits for its data. */
+static void abandon_sends(struct ucp_ep *ep)
+{
+    struct list *node, *next;
+
+    list_for_each_safe (node, next, &ep->open) {
+        struct ucpx_record *record = container_of(node, struct ucpx_record, link);
+
+        record->is_cancelled = true;
+        if (record->is_withheld) {
+            ucpx_ep_removes(record);
+            ucpx_record_end(record, UCS_ERR_CANCELED);
+        } else if (record->kind == UCPX_SEND) {
+            (void)mbx_cancel(ep->worker->mbx, record->number);
+        }
+    }
+}
+
+static void ep_shut(struct ucp_ep *ep)
+{
+    struct ucpx_peer *peer = &ep->worker->peers[ep->peer];
+
+    if (ep->reports_errors)
+        peer->errors_reported--;
+    if (peer->reply == ep)
+        peer->reply = NULL;
+    list_remove(&ep->failed_link);
+    ep->is_closed = true;
+}
+
+/* A handle stays until this is over, which nobody else may end. */
+static ucs_status_ptr_t ep_close(struct ucp_ep *ep, bool is_forced, const struct ucpx_how *how)
+{
+    struct ucp_worker *worker = ep->worker;
+    struct ucpx_record *record = ucpx_record_begin(worker, UCPX_CLOSE, how);
+
+    if (record == NULL)
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    if (is_forced)
+        abandon_sends(ep);
+    ep_shut(ep);
+    if (is_forced || ep->messages == 0) {
+        ucpx_ep_let_go(ep);
+        return ucpx_record_at_once(record, how, UCS_OK);
+    }
+    record->ep = ep;
+    list_add_tail(&worker->flushes, &record->link);
+    return ucpx_request_of(record);
+}
+
+static ucs_status_ptr_t ep_close_locked(struct ucp_ep *ep, bool is_forced,
+                                        const struct ucpx_how *how)
+{
+    struct ucp_worker *worker = ep->worker;
+    ucs_status_ptr_t result;
+
+    ucpx_lock(worker);
+    result = ep_close(ep, is_forced, how);
+    ucpx_unlock(worker);
+    return result;
+}
+
+ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+    struct ucpx_how how;
+    ucs_status_t status = ucpx_how_read(&how, param, UCPX_CALLS_SEND);
+
+    if (status != UCS_OK)
+        return UCS_STATUS_PTR(status);
+    return ep_close_locked(ep, how.flags & UCP_EP_CLOSE_FLAG_FORCE, &how);
+}
+
+ucs_status_ptr_t ucp_ep_close_nb(ucp_ep_h ep, unsigned mode)
+{
+    const struct ucpx_how how = {.calls = UCPX_CALLS_NONE};
+
+    if (mode != UCP_EP_CLOSE_MODE_FORCE && mode != UCP_EP_CLOSE_MODE_FLUSH)
+        return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
+    return ep_close_locked(ep, mode == UCP_EP_CLOSE_MODE_FORCE, &how);
+}
+
+ucs_status_ptr_t ucp_disconnect_nb(ucp_ep_h ep)
+{
+    return ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH);
+}
+
+/* The request, if another thread has sent meanwhile, nobody waits for. */
+void ucp_ep_destroy(ucp_ep_h ep)
+{
+    void *request;
+
+    ucpx_flush_wait(ep->worker, ep);
+    request = ucp_disconnect_nb(ep);
+    if (UCS_PTR_IS_PTR(request))
+        ucp_request_free(request);
+}

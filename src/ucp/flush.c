@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * flush.c - flush of an endpoint and of a worker.
+ *
+ * A flush waits for active messages, not for tagged sends: a program may flush a window while one of its synchronous
+ * sends is pending.  It is complete when no active message is under way; those that begin meanwhile count, too.
+ *
+ * Invariant (ucpx_worker_is_valid)
+ *   I1  a record in the list of flushes is OPEN, and FLUSH or CLOSE
+ */
+#include "ucp/door.h"
+
+static bool must_wait(const struct ucpx_record *record)
+{
+    return record->ep != NULL ? record->ep->messages != 0 : record->worker->messages != 0;
+}
+
+unsigned ucpx_flushes_report(struct ucp_worker *worker)
+{
+    struct list *node, *next;
+    unsigned count = 0;
+
+    list_for_each_safe (node, next, &worker->flushes) {
+        struct ucpx_record *record = container_of(node, struct ucpx_record, link);
+        struct ucp_ep *ep = record->ep;
+
+        if (must_wait(record))
+            continue;
+        list_remove(node);
+        record->ep = NULL;
+        if (record->kind == UCPX_CLOSE)
+            ucpx_ep_let_go(ep);
+        ucpx_record_end(record, UCS_OK);
+        count++;
+    }
+    return count;
+}
+
+/* ep: or NULL, all of the worker. */
+static ucs_status_ptr_t flush(struct ucp_worker *worker, struct ucp_ep *ep,
+                              const struct ucpx_how *how)
+{
+    struct ucpx_record *record = ucpx_record_begin(worker, UCPX_FLUSH, how);
+
+    if (record == NULL)
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    record->ep = ep;
+    if (!must_wait(record)) {
+        record->ep = NULL;
+        return ucpx_record_at_once(record, how, UCS_OK);
+    }
+    list_add_tail(&worker->flushes, &record->link);
+    return ucpx_request_of(record);
+}
+
+static ucs_status_ptr_t flush_locked(struct ucp_worker *worker, struct ucp_ep *ep,
+                                     const struct ucpx_how *how)
+{
+    ucs_status_ptr_t result;
+
+    ucpx_lock(worker);
+    result = flush(worker, ep, how);
+    ucpx_unlock(worker);
+    return result;
+}
+
+static ucs_status_ptr_t flush_nbx(struct ucp_worker *worker, struct ucp_ep *ep,
+                                  const ucp_request_param_t *param)
+{
+    struct ucpx_how how;
+    ucs_status_t status = ucpx_how_read(&how, param, UCPX_CALLS_SEND);
+
+    return status == UCS_OK ? flush_locked(worker, ep, &how) : UCS_STATUS_PTR(status);
+}
+
+static ucs_status_ptr_t flush_nb(struct ucp_worker *worker, struct ucp_ep *ep,
+                                 ucp_send_callback_t cb)
+{
+    const struct ucpx_how how = {.calls = cb != NULL ? UCPX_CALLS_SEND_NB : UCPX_CALLS_NONE,
+                                 .callback.send_nb = cb};
+
+    return flush_locked(worker, ep, &how);
+}
+
+static uint64_t under_way(struct ucp_worker *worker, const struct ucp_ep *ep)
+{
+    uint64_t messages;
+
+    ucpx_lock(worker);
+    messages = ep != NULL ? ep->messages : worker->messages;
+    ucpx_unlock(worker);
+    return messages;
+}
+
+/* In a callback, too, where no other one is called. */
+void ucpx_flush_wait(struct ucp_worker *worker, const struct ucp_ep *ep)
+{
+    while (under_way(worker, ep) != 0)
+        ucp_worker_progress(worker);
+}
+
+ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+    return flush_nbx(ep->worker, ep, param);
+}
+
+ucs_status_ptr_t ucp_ep_flush_nb(ucp_ep_h ep, unsigned flags, ucp_send_callback_t cb)
+{
+    (void)flags;
+    return flush_nb(ep->worker, ep, cb);
+}
+
+ucs_status_t ucp_ep_flush(ucp_ep_h ep)
+{
+    ucpx_flush_wait(ep->worker, ep);
+    return UCS_OK;
+}
+
+ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param)
+{
+    return flush_nbx(worker, NULL, param);
+}
+
+ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned flags,
+                                     ucp_send_callback_t cb)
+{
+    (void)flags;
+    return flush_nb(worker, NULL, cb);
+}
+
+ucs_status_t ucp_worker_flush(ucp_worker_h worker)
+{
+    ucpx_flush_wait(worker, NULL);
+    return UCS_OK;
+}
