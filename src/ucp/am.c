@@ -13,7 +13,7 @@
  * The messages of one peer are handled in the order in which it has sent them: while the data of a long one is on its
  * way, the later ones wait.  A handler that receives the data itself is called at once, with a descriptor.
  *
- * What arrives is the data of another process: it is checked (ucpx_message_read) before it is used.
+ * Messages that arrive are data of another process: each is checked (ucpx_message_read) before it is used.
  *
  * Invariants (ucpx_worker_is_valid)
  *   I1  a slot is in the list that its state names

@@ -72,7 +72,7 @@ struct ucpx_slot {
     alignas(UCPX_AM_ALIGN) unsigned char bytes[];
 };
 
-/* What the client has set for an id. */
+/* The handler that the client has set for an id. */
 struct ucpx_handler {
     ucp_am_callback_t whole; /* ucp_worker_set_am_handler() */
     ucp_am_recv_callback_t recv;

@@ -6,7 +6,7 @@
  *   pack, pack, ...            with offsets from 0 on, without gaps
  *   finish                     when the library needs the data no longer
  *
- * A datatype that is destroyed while operations use it is freed behind the last of them.
+ * A datatype that is destroyed while operations use it is freed after the last of them.
  */
 #include "ucp/datatype.h"
 

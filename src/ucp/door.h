@@ -40,7 +40,7 @@ struct ucp_context {
     char name[UCP_ENTITY_NAME_MAX];
 };
 
-/* What a worker knows of a peer, by its number. */
+/* A peer of a worker, by its number. */
 struct ucpx_peer {
     uint32_t rank; /* of the launcher's job; UCPX_NO_RANK */
     bool is_loss_said;
@@ -102,7 +102,7 @@ static inline void ucpx_unlock(struct ucp_worker *worker)
 
 /* ---- worker.c ---- */
 
-/* What is known of a peer; NULL: memory is short.  Stays where it is until another peer is added. */
+/* The peer of this number; NULL: memory is short.  Stays where it is until another peer is added. */
 struct ucpx_peer *ucpx_peer(struct ucp_worker *worker, uint32_t number);
 
 /* ---- endpoint.c.  The caller holds the lock of the worker. ---- */
@@ -139,7 +139,7 @@ unsigned ucpx_flushes_report(struct ucp_worker *worker);
 
 /* Logs once for each function that it is not supported. */
 ucs_status_t ucpx_unsupported(const char *function);
-/* What an error of the library is to a client, and its name for the log. */
+/* The status of a client for an error of the library. */
 ucs_status_t ucpx_status(int error);
 /* Which MPI runs over this worker: the library hears it with the first peer. */
 void ucpx_name_program(struct ucp_worker *worker);

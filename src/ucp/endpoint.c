@@ -286,7 +286,7 @@ unsigned ucpx_failures_report(struct ucp_worker *worker)
     return count;
 }
 
-/* What is no loss of a peer is one of this endpoint: it has no memory, or a function that packs data has failed. */
+/* An error that is no loss of a peer is one of this endpoint: it has no memory, or a function that packs data has failed. */
 static void say_error(const struct ucpx_record *record, int error)
 {
     if (error != 0 && error != -ECANCELED && !ucpx_is_loss(error))

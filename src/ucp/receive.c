@@ -18,7 +18,7 @@
 #include "ucp/datatype.h"
 #include "ucp/receive.h"
 
-/* Who waits for a rank that is gone, waits; the message of any other may still come. */
+/* A receive whose sender is gone while its data is on the way stays open. */
 static void recv_done(const struct mbx_completion *completion)
 {
     struct ucpx_record *record = completion->user;

@@ -238,7 +238,7 @@ static void record_call(struct ucpx_record *record)
     }
 }
 
-/* What the callback does with the record shows in its state alone, if it was not given up before. */
+/* A callback that gives the record up changes its state; one that was given up before is put back here. */
 void ucpx_record_complete(struct ucpx_record *record)
 {
     struct ucp_worker *worker = record->worker;

@@ -5,7 +5,7 @@
  *   | struct ucpx_record ... | the client's request_size bytes ... |
  *                            ^ the client's request
  *
- * The record is short and refers to nothing that lies beside it, because a client may provide its memory
+ * The record is short and refers to nothing that lies next to it, because a client may provide its memory
  * (UCP_OP_ATTR_FIELD_REQUEST), usually on its stack and with noise in it.
  */
 #ifndef UCP_RECORD_H
@@ -21,7 +21,7 @@
 #include "base/list.h"
 #include "ucp/interface.h"
 
-/* What ucp_context_query() reports: a client that provides memory has so many bytes before its request. */
+/* ucp_context_query() reports this length: a client that provides memory has so many bytes before its request. */
 #define UCPX_RECORD_SIZE 128
 
 struct ucpx_generic; /* datatype.c */

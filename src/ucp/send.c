@@ -16,7 +16,7 @@
 
 /* ---- without a request ---- */
 
-/* What a mask may say of a send that is done here. */
+/* The bits that a mask may have for a send that is done here. */
 #define PLAIN                                                                                  \
     (UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE |   \
      UCP_OP_ATTR_FIELD_MEMH | UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND |       \

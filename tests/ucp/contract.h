@@ -29,7 +29,7 @@
         printf("%s: yes\n", statement);                                                        \
     } while (0)
 
-/* What a callback has seen last, and how often one was called. */
+/* The last call of a callback, and how many there were. */
 struct seen {
     unsigned count;
     void *request, *user_data;

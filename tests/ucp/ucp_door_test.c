@@ -171,7 +171,7 @@ static void an_address_with_a_wrong_bit_is_refused(void **state)
     }
 }
 
-/* What UCX 1.13 writes: without a name, and with one. */
+/* UCX 1.13 writes these beginnings: without a name, and with one. */
 static void addresses_of_ucx_are_named(void **state)
 {
     static const unsigned char plain[] = {0x20, 0xc4, 0x43, 0x06, 0xd8,
@@ -516,7 +516,7 @@ static void a_death_is_told_to_who_asks_for_it(void **state)
 
 /* ---- memory ---- */
 
-/* What a client does, up to the first error. */
+/* A client's work, up to the first error. */
 static ucs_status_t work(void)
 {
     ucp_request_param_t sync = {0}, recv = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};

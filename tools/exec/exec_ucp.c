@@ -6,7 +6,7 @@
  * were.  LD_PRELOAD, which loads it into every process, is taken only where a program's RPATH leads to another libucp,
  * because an RPATH comes before LD_LIBRARY_PATH.  UCX's other libraries stay UCX's.
  *
- * What would keep messages off Matchbox is said before anything starts.
+ * Conditions that would keep messages off Matchbox are said before anything starts.
  */
 #include <dlfcn.h>
 #include <elf.h>
