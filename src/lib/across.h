@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * across.h - invariants that span several folders.  Private to src/lib, which may use all
- * folders.
+ * across.h - invariants that span several folders.  src/lib may use all folders.  Private to
+ * src/lib.
  */
 #ifndef LIB_ACROSS_H
 #define LIB_ACROSS_H

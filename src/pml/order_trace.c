@@ -113,7 +113,7 @@ static void watch(struct watched *watched, size_t count, ompi_request_t **reques
     watched->handles = NULL;
 }
 
-static void report(struct watched *watched, size_t count, ompi_request_t **requests)
+static void trace_report(struct watched *watched, size_t count, ompi_request_t **requests)
 {
     if (watched->handles == NULL)
         return;
@@ -149,7 +149,7 @@ static int seen_wait_all(size_t count, ompi_request_t **requests,
 
     watch(&watched, count, requests);
     err = seen.usual.req_wait_all(count, requests, statuses);
-    report(&watched, count, requests);
+    trace_report(&watched, count, requests);
     return err;
 }
 
@@ -161,7 +161,7 @@ static int seen_test_all(size_t count, ompi_request_t **requests, int *done,
 
     watch(&watched, count, requests);
     err = seen.usual.req_test_all(count, requests, done, statuses);
-    report(&watched, count, requests);
+    trace_report(&watched, count, requests);
     return err;
 }
 
@@ -173,7 +173,7 @@ static int seen_wait_any(size_t count, ompi_request_t **requests, int *which,
 
     watch(&watched, count, requests);
     err = seen.usual.req_wait_any(count, requests, which, status);
-    report(&watched, count, requests);
+    trace_report(&watched, count, requests);
     return err;
 }
 
@@ -185,7 +185,7 @@ static int seen_test_any(size_t count, ompi_request_t **requests, int *which, in
 
     watch(&watched, count, requests);
     err = seen.usual.req_test_any(count, requests, which, done, status);
-    report(&watched, count, requests);
+    trace_report(&watched, count, requests);
     return err;
 }
 
@@ -197,7 +197,7 @@ static int seen_wait_some(size_t count, ompi_request_t **requests, int *found, i
 
     watch(&watched, count, requests);
     err = seen.usual.req_wait_some(count, requests, found, indices, statuses);
-    report(&watched, count, requests);
+    trace_report(&watched, count, requests);
     return err;
 }
 
@@ -209,7 +209,7 @@ static int seen_test_some(size_t count, ompi_request_t **requests, int *found, i
 
     watch(&watched, count, requests);
     err = seen.usual.req_test_some(count, requests, found, indices, statuses);
-    report(&watched, count, requests);
+    trace_report(&watched, count, requests);
     return err;
 }
 

@@ -166,7 +166,7 @@ struct ucpx_peer *ucpx_peer(struct ucp_worker *worker, uint32_t number)
 
 /* ---- progress ---- */
 
-static unsigned report(struct ucp_worker *worker)
+static unsigned worker_report(struct ucp_worker *worker)
 {
     unsigned count;
 
@@ -196,7 +196,7 @@ static unsigned progress(struct ucp_worker *worker)
         return 0;
     moved = (unsigned)mbx_progress(worker->mbx);
     if (worker->depth == 0)
-        moved += report(worker);
+        moved += worker_report(worker);
 #if MBX_CHECKS
     assert(ucpx_worker_is_valid(worker));
 #endif
