@@ -123,7 +123,7 @@ static void report(const struct options *o, struct plan *plan, const char *first
     fflush(stdout);
     plan_shrink(plan, is_failing, SHRINK_JOBS);
     run_plan(plan, o->is_verbose, &counts, why, sizeof why);
-    printf("with %" PRIu32 " operations: %s\n", plan->count, why);
+    printf("shrunk to %" PRIu32 " operations, which fail so: %s\n", plan->count, why);
     plan_print(plan);
     if (plan->is_replayed)
         print_moved(plan);

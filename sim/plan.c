@@ -538,6 +538,22 @@ void op_print(const struct op *op)
     printf("\n");
 }
 
+#define RANKS_PRINTED 8
+
+/* Prints the ranks that have these settings. */
+static void print_ranks(const struct plan *p, uint32_t variant)
+{
+    uint32_t printed = 0;
+
+    for (uint32_t rank = variant; rank < p->ranks; rank += p->variants) {
+        if (printed++ == RANKS_PRINTED) {
+            printf(", ...");
+            return;
+        }
+        printf("%s %" PRIu32, printed == 1 ? "  settings of rank" : ",", rank);
+    }
+}
+
 void plan_print_network(const struct plan *p)
 {
     const struct sim_config *w = &p->network;
@@ -554,7 +570,8 @@ void plan_print_network(const struct plan *p)
            w->has_table ? ", a table" : "", w->can_read ? ", reads" : "", w->buffers,
            w->percent_full, w->percent_late, w->percent_lost);
     for (uint32_t v = 0; v < p->variants; v++) {
-        printf("  settings %" PRIu32 ":", v);
+        print_ranks(p, v);
+        printf(":");
         for (int i = 0; i < PLAN_PARAMS; i++)
             if (p->params[v][i][0] != '\0')
                 printf(" %s", p->params[v][i]);

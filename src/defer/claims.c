@@ -282,7 +282,8 @@ static void compare_send(struct mbx_ep *ep, struct peer *peer)
         backlog_claim(ep, peer, req, container_of(recv, struct rtr, match));
 }
 
-/* Rule 2: compares the first unread RTR with the sends.  False: it has to wait. */
+/* Rule 2: compares the first unread RTR with the sends.  False: it stays unread.  It is not
+ * dropped, because the receiver does not send it again. */
 static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 {
     struct mbx_match *match = &ep_defer(ep)->backlogs->match;
@@ -300,6 +301,7 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
         return true;
     }
     req = container_of(msg, struct request, deferred);
+    /* A send that is not DEFERRED has a claim: if it loses, it has the right to this RTR. */
     if (req->state != BACKLOG_DEFERRED || (rtr->word != 0 && !by_sender_may_take(backlog)))
         return false;
     backlog_claim(ep, peer, req, rtr);
