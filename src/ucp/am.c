@@ -346,13 +346,18 @@ static void say_damaged(const struct ucpx_slot *slot)
 static void long_begins(struct ucp_worker *worker, struct ucpx_slot *slot,
                         const struct ucpx_message *message)
 {
+    static atomic_bool is_said;
+
     if (ucpx_am_collect(slot, message)) {
         slot->state = UCPX_SLOT_WAITING;
         worker->peers[slot->peer].comes = slot;
         return;
     }
-    LOG_ERROR("libucp: no memory for an active message of %zu bytes; it was dropped",
-              message->size);
+    if (!atomic_exchange(&is_said, true))
+        LOG_ERROR(
+            "libucp: no memory for an active message of %zu bytes; it was dropped, as are "
+            "others of this kind",
+            message->size);
     ucpx_am_drop(worker, message);
     ucpx_slot_release(slot);
 }

@@ -78,6 +78,7 @@ struct ucp_ep {
     struct ucp_worker *worker;
     struct list link, failed_link; /* in the lists of the worker */
     struct list open;              /* of records: sends under way */
+    uint64_t waits;                /* records in the list of flushes that name this endpoint */
     uint64_t messages;             /* active messages under way */
     uint32_t peer;
     bool is_closed; /* the client has given the handle up */
@@ -131,6 +132,8 @@ void ucpx_send_done(const struct mbx_completion *completion);
 /* ---- flush.c ---- */
 
 /* Waits until no active message of the endpoint is under way, or of the worker if ep is NULL.  The caller holds no lock. */
+/* The record waits until no active message of ep, or of its worker if that is NULL, is under way. */
+void ucpx_flush_add(struct ucpx_record *record, struct ucp_ep *ep);
 void ucpx_flush_wait(struct ucp_worker *worker, const struct ucp_ep *ep);
 /* Completes those that need not wait any longer. */
 unsigned ucpx_flushes_report(struct ucp_worker *worker);

@@ -60,7 +60,7 @@ struct ucp_ep *ucpx_ep_of_peer(struct ucp_worker *worker, uint32_t number)
 
 void ucpx_ep_let_go(struct ucp_ep *ep)
 {
-    if (ep->is_closed && ep->messages == 0 && list_is_empty(&ep->open))
+    if (ep->is_closed && ep->messages == 0 && ep->waits == 0 && list_is_empty(&ep->open))
         ep_free(ep);
 }
 
@@ -356,8 +356,7 @@ static ucs_status_ptr_t ep_close(struct ucp_ep *ep, bool is_forced, const struct
         ucpx_ep_let_go(ep);
         return ucpx_record_at_once(record, how, UCS_OK);
     }
-    record->ep = ep;
-    list_add_tail(&worker->flushes, &record->link);
+    ucpx_flush_add(record, ep);
     return ucpx_request_of(record);
 }
 

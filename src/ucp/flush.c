@@ -7,6 +7,7 @@
  *
  * Invariant (ucpx_worker_is_valid)
  *   I1  a record in the list of flushes is OPEN, and FLUSH or CLOSE
+ *   I2  ep->waits counts the records in that list that name ep; ep is not freed before they end
  */
 #include "ucp/door.h"
 
@@ -28,12 +29,22 @@ unsigned ucpx_flushes_report(struct ucp_worker *worker)
             continue;
         list_remove(node);
         record->ep = NULL;
-        if (record->kind == UCPX_CLOSE)
+        if (ep != NULL) {
+            ep->waits--;
             ucpx_ep_let_go(ep);
+        }
         ucpx_record_end(record, UCS_OK);
         count++;
     }
     return count;
+}
+
+void ucpx_flush_add(struct ucpx_record *record, struct ucp_ep *ep)
+{
+    record->ep = ep;
+    if (ep != NULL)
+        ep->waits++;
+    list_add_tail(&record->worker->flushes, &record->link);
 }
 
 /* ep: or NULL, all of the worker. */
@@ -49,7 +60,7 @@ static ucs_status_ptr_t flush(struct ucp_worker *worker, struct ucp_ep *ep,
         record->ep = NULL;
         return ucpx_record_at_once(record, how, UCS_OK);
     }
-    list_add_tail(&worker->flushes, &record->link);
+    ucpx_flush_add(record, ep);
     return ucpx_request_of(record);
 }
 

@@ -169,7 +169,7 @@ static void cleanup(void *request)
 }
 
 /* With noise after it, and not aligned. */
-static ucs_status_t connect_to(ucp_worker_h from, ucp_worker_h worker, ucp_ep_h *ep)
+ucs_status_t connect_to(ucp_worker_h from, ucp_worker_h worker, ucp_ep_h *ep)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     unsigned char *copy = malloc(4097);

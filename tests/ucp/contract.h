@@ -43,6 +43,9 @@ extern ucp_ep_h to, back;          /* from here to there, and the other way */
 extern struct seen sent, received; /* by callbacks */
 extern unsigned inits, cleanups;   /* of requests */
 
+/* Makes an endpoint of `from` to this worker. */
+ucs_status_t connect_to(ucp_worker_h from, ucp_worker_h worker, ucp_ep_h *ep);
+
 /* Progress of both, once; and until done(arg), for which there is a limit. */
 void turn(void);
 void until(const char *what, bool (*done)(void *arg), void *arg);

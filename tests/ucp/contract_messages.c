@@ -214,6 +214,26 @@ static void flush_waits(void)
     finish(request);
 }
 
+/* As flush_waits(), but the handle is closed. */
+static void close_waits(void)
+{
+    unsigned count = got.count + 1;
+    void *request, *end;
+    ucp_ep_h other;
+
+    if (connect_to(here, there, &other) != UCS_OK) {
+        CHECK("a second endpoint", false);
+        return;
+    }
+    in[0] = (unsigned char)got.count;
+    request = ucp_am_send_nb(other, 3, in, LONG_SIZE, ucp_dt_make_contig(1), on_send_nb, 0);
+    end = ucp_disconnect_nb(other);
+    until("it arrives", are_here, &count);
+    finish(request);
+    finish(end);
+    CHECK("3.6 a close flushes active messages", got.count == count);
+}
+
 void messages_contract(void)
 {
     fill(bytes, LONG_SIZE, 2);
@@ -224,4 +244,5 @@ void messages_contract(void)
     kept();
     descriptors();
     flush_waits();
+    close_waits();
 }
