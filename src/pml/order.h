@@ -134,7 +134,7 @@ int order_shuffle_source(int src, int tag, ompi_communicator_t *comm);
 
 /* ---- order_trace.c ---- */
 
-/* Puts functions of this file into the module's table, and into ompi_request_functions behind all others. */
+/* Puts functions of this file into the module's table, and into ompi_request_functions after all others. */
 void order_trace_take(mca_pml_base_module_t *module);
 void order_trace_start(void);
 
