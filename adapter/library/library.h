@@ -151,7 +151,7 @@ void reach_opened(void);
 void reach_closed(pid_t pid);
 
 /* If this library is loaded in front of libibverbs and libibverbs is used beneath
- * (adapter/over), internal calls of libibverbs and its drivers come here, too, with objects
+ * (adapter/over), internal calls of libibverbs and its drivers also come here, with objects
  * that they have opened.  They are passed on to libibverbs' function of that name (NULL: there
  * is none). */
 void *reach_foreign(const char *name);

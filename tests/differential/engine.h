@@ -86,7 +86,7 @@ struct meetings {
 /* Receive recv got size bytes at data. */
 void meetings_add(struct meetings *m, int recv, const void *data, size_t size);
 
-/* Returns the answer to op: its match.  ANSWER_BROKEN if others have matched, too. */
+/* Returns the answer to op: its match.  ANSWER_BROKEN if others have also matched. */
 int meetings_answer(const struct meetings *m, const struct op *op);
 
 #endif

@@ -144,7 +144,7 @@ static void print_rest(const struct races_report *report)
     uint64_t sites = count_sites(report, false), times = count_times(report, false);
     const char *runs = report->folder_count > 1 ? "these runs" : "this run";
 
-    if (all->site_count == 0)
+    if (all->site_count == 0 && report->problems->problem_count == 0)
         printf("no race in %s: no receive or probe from any source got a message\n", runs);
     else if (sites != 0)
         printf("no race in %s: %" PRIu64 " %sreceive%s or probe%s from any source, %" PRIu64
@@ -187,6 +187,9 @@ void races_print_line(const struct races_report *report, const char *folder)
                 plural(sites));
     if (never != 0)
         fprintf(stderr, " (%" PRIu64 " in an order that was never seen)", never);
+    if (report->groups->undecided != 0)
+        fprintf(stderr, ", but %" PRIu64 " pair%s of messages could not be decided",
+                report->groups->undecided, plural(report->groups->undecided));
     if (report->problems->problem_count != 0)
         fprintf(stderr, ", as far as is known (%s)", report->problems->problems[0]);
     fprintf(stderr, ": mbx races %s\n", folder);

@@ -28,7 +28,7 @@
  *
  * A provider may lose sent packets when a connection breaks, reconnect, and report nothing.  So
  * DATA is counted, and a side that finds packets missing ends the link and sends BROKEN; PING
- * and PONG carry the count, too, for a side that only waits.
+ * and PONG also carry the count, for a side that only waits.
  *
  * Integers are little-endian, as on all supported machines.  The length of each packet is a
  * multiple of 8, so that packets are aligned when a provider places them one after another.

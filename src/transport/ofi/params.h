@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * params.h - the user parameters of the network; present in builds without libfabric, too.
+ * params.h - the user parameters of the network; also present in builds without libfabric.
  */
 #ifndef OFI_PARAMS_H
 #define OFI_PARAMS_H

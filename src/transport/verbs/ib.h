@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ib.h - the parts of an endpoint over verbs (InfiniBand, RoCE); only for this folder, except
- * verbs_inlet.h, verbs_frame.h, verbs_library.h and verbs_regions.h, which a device uses, too.
+ * verbs_inlet.h, verbs_frame.h, verbs_library.h and verbs_regions.h, which a device also uses.
  *
  *   send ─> inline, or a slot (a copy, registered) ─> out ═══════> in ─> buffer of the shared
  *           └ link.queue: no credit, or not open      (RC)        (RC)   receive queue ─> deliver

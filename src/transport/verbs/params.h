@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * params.h - the user parameters of the transport over verbs; present in builds without
- * libibverbs, too.
+ * params.h - the user parameters of the transport over verbs; also present in builds
+ * without libibverbs.
  */
 #ifndef IB_PARAMS_H
 #define IB_PARAMS_H
