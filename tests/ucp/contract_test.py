@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""contract_test.py CONTRACT FOLDER - what clients rely on in libucp holds over UCX's own library and over that of FOLDER.
+"""contract_test.py CONTRACT FOLDER [--ours] - what clients rely on in libucp holds over UCX's own library and over FOLDER's.
 
 CONTRACT prints each statement with its answer; both runs print the same.  Status 77 where UCX's own library is not installed.
+--ours skips the run over UCX's own library: it replaces functions of the C library that a sanitizer replaces, too.
 """
 import os
 import subprocess
@@ -39,18 +40,21 @@ def main():
     if not names_ours(program, folder)[0]:
         print(f"FAIL: the loader does not take {folder}/libucp.so.0")
         return 1
-    theirs, ours = run(program, ""), run(program, folder)
-    for who, done in (("UCX's own libucp", theirs), ("ours", ours)):
+    runs = [("ours", run(program, folder))]
+    if "--ours" not in sys.argv[3:]:
+        runs.append(("UCX's own libucp", run(program, "")))
+    for who, done in runs:
         if done.returncode != 0 or "ok contract" not in done.stdout:
             print(f"FAIL over {who}: status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
             return 1
-    if answers(theirs) != answers(ours):
+    ours = runs[0][1]
+    if answers(ours) != answers(runs[-1][1]):
         print("FAIL: the statements differ")
         return 1
     if ours.stderr:
         print(f"FAIL: ours says: {ours.stderr}")
         return 1
-    print(f"contract: {len(answers(ours)) - 1} statements hold over both")
+    print(f"contract: {len(answers(ours)) - 1} statements hold over {' and '.join(who for who, _ in runs)}")
     return 0
 
 
