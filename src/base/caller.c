@@ -6,12 +6,15 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <execinfo.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <unwind.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
 
 /* "MPI_Recv" for PMPI_Recv; NULL: not a call of MPI. */
 static const char *mpi_call(const char *symbol)
@@ -100,29 +103,173 @@ static const char *jumped_from(const Dl_info *callee, const void *behind)
     return mpi_call(entered.dli_sname);
 }
 
-void caller_find(struct caller *caller)
-{
-    void *frames[CALLER_FRAMES];
-    bool has_mpi = false;
+/* ---- the walk of the stack ---- */
 
-    *caller = (struct caller){.count = backtrace(frames, CALLER_FRAMES)};
-    for (int i = 0; i < caller->count; i++) {
+struct walk {
+    int count;
+    bool has_begun;
+    uint64_t frames[CALLER_FRAMES]; /* return addresses */
+    uint64_t slots[CALLER_FRAMES];  /* where they are on the stack; 0: not known */
+};
+
+static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *arg)
+{
+    struct walk *walk = arg;
+    uint64_t address = _Unwind_GetIP(context), slot = 0;
+
+    if (!walk->has_begun) { /* caller_walk() itself */
+        walk->has_begun = true;
+        return _URC_NO_REASON;
+    }
+    if (address == 0 || walk->count == CALLER_FRAMES)
+        return _URC_END_OF_STACK;
+#if defined __x86_64__
+    /* a call writes the return address below the stack of its function */
+    slot = _Unwind_GetCFA(context) - sizeof slot;
+#endif
+    walk->frames[walk->count] = address;
+    walk->slots[walk->count++] = slot;
+    return _URC_NO_REASON;
+}
+
+static OUT_OF_LINE void caller_walk(struct walk *walk)
+{
+    walk->count = 0;
+    walk->has_begun = false;
+    _Unwind_Backtrace(visit, walk);
+}
+
+/* Finds the call among the frames, and writes its name.  The index of the frame that it returns
+ * to; -1: there is none. */
+static int find_call(const struct walk *walk, char name[CALLER_CALL])
+{
+    bool has_mpi = false;
+    int found = -1;
+
+    name[0] = '\0';
+    for (int i = 0; i < walk->count; i++) {
         Dl_info info;
         const char *call;
 
-        caller->frames[i] = (uint64_t)(uintptr_t)frames[i];
-        if (dladdr((char *)frames[i] - 1, &info) == 0)
+        if (dladdr((const char *)(uintptr_t)walk->frames[i] - 1, &info) == 0)
             continue;
         call = info.dli_sname != NULL ? mpi_call(info.dli_sname) : NULL;
-        if (call == NULL && i + 1 < caller->count)
-            call = jumped_from(&info, frames[i + 1]);
+        if (call == NULL && i + 1 < walk->count)
+            call = jumped_from(&info, (const void *)(uintptr_t)walk->frames[i + 1]);
         if (call == NULL &&
             (has_mpi || info.dli_sname == NULL || strncmp(info.dli_sname, "mbx_", 4) != 0))
             continue;
         has_mpi |= call != NULL;
-        snprintf(caller->call, sizeof caller->call, "%s", call != NULL ? call : info.dli_sname);
-        caller->address = i + 1 < caller->count ? (uint64_t)(uintptr_t)frames[i + 1] : 0;
+        snprintf(name, CALLER_CALL, "%s", call != NULL ? call : info.dli_sname);
+        found = i + 1 < walk->count ? i + 1 : -1;
     }
+    return found;
+}
+
+void caller_find(struct caller *caller)
+{
+    struct walk walk;
+    int at;
+
+    caller_walk(&walk);
+    *caller = (struct caller){.count = walk.count};
+    memcpy(caller->frames, walk.frames, (size_t)walk.count * sizeof *walk.frames);
+    at = find_call(&walk, caller->call);
+    caller->address = at >= 0 ? walk.frames[at] : 0;
+}
+
+/* ---- learnt distances ---- */
+
+/* From a return address to the next one on the stack; these two are none. */
+enum { DISTANCE_END = 0, DISTANCE_VARIES = 1 };
+
+/* The highest slot that this thread has seen: nothing is read above it. */
+static _Thread_local uint64_t highest_slot;
+
+/* The entry of this address, or the free entry that it would take; NULL: there is no room. */
+static OUT_OF_LINE struct caller_step *step_of(struct caller_learnt *learnt, uint64_t address)
+{
+    uint64_t at = hash_mix(address);
+
+    for (unsigned tries = 0; tries < 8; tries++, at++) {
+        struct caller_step *step = &learnt->steps[at % CALLER_STEPS];
+
+        if (step->address == address || step->address == 0)
+            return step;
+    }
+    return NULL;
+}
+
+static void learn(struct caller_learnt *learnt, uint64_t address, uint64_t distance)
+{
+    struct caller_step *step = step_of(learnt, address);
+
+    if (step == NULL)
+        return;
+    if (distance != DISTANCE_END && (distance % 8 != 0 || distance > UINT32_MAX))
+        distance = DISTANCE_VARIES; /* a signal has switched stacks */
+    if (step->address == 0)
+        *step = (struct caller_step){address, (uint32_t)distance, 1};
+    else if (step->distance != distance)
+        step->distance = DISTANCE_VARIES;
+}
+
+/* The result of a walk from this slot on. */
+static OUT_OF_LINE uint64_t walk_and_learn(struct caller_learnt *learnt, uint64_t slot)
+{
+    char name[CALLER_CALL];
+    struct walk walk;
+    int i = 0, at;
+
+    learnt->walks++;
+    caller_walk(&walk);
+    at = find_call(&walk, name);
+    if (at < 0)
+        return 0;
+    while (i < at && walk.slots[i] != slot)
+        i++;
+    for (; i < at; i++)
+        learn(learnt, walk.frames[i], walk.slots[i + 1] - walk.slots[i]);
+    learn(learnt, walk.frames[at], DISTANCE_END);
+    if (walk.slots[at] > highest_slot)
+        highest_slot = walk.slots[at];
+    return walk.frames[at];
+}
+
+/* The address by learnt distances from this slot on; 0: not known, or due to be checked.  It may read
+ * what a sanitizer regards as another function's. */
+__attribute__((no_sanitize_address, no_sanitize_thread)) static uint64_t
+follow(struct caller_learnt *learnt, uint64_t slot)
+{
+    uint64_t highest = highest_slot;
+
+    while (slot <= highest) {
+        uint64_t address = *(const uint64_t *)(uintptr_t)slot;
+        struct caller_step *step = &learnt->steps[hash_mix(address) % CALLER_STEPS];
+
+        if (unlikely(step->address != address) &&
+            ((step = step_of(learnt, address)) == NULL || step->address == 0))
+            return 0;
+        if (step->distance <= DISTANCE_VARIES) {
+            if (step->distance == DISTANCE_VARIES)
+                return 0;
+            step->uses++;
+            return (step->uses & (step->uses - 1)) != 0 ? address : 0;
+        }
+        slot += step->distance;
+    }
+    return 0;
+}
+
+OUT_OF_LINE uint64_t caller_address(struct caller_learnt *learnt)
+{
+    uint64_t slot = 0, address = 0;
+
+#if defined __x86_64__
+    slot = (uint64_t)(uintptr_t)__builtin_frame_address(0) + 8;
+    address = follow(learnt, slot);
+#endif
+    return likely(address != 0) ? address : walk_and_learn(learnt, slot);
 }
 
 int caller_place(uint64_t address, char path[CALLER_PATH], uint64_t *at)

@@ -17,7 +17,7 @@
  *
  * The trace records the call that the program is in, and its place, when a wait has lasted
  * PLACE_AFTER, and when the program sends or receives for the first time after TRACE_AWAY_NS
- * without an event.  A walk of the stack is short compared with both.
+ * without an event.
  */
 #include "p2p/tracer.h"
 
@@ -68,6 +68,7 @@ struct tracer {
     uint64_t sleeps;             /* ep->stats.sleeps at the last check */
 
     struct hash places; /* at most TRACE_PLACES_MAX, by address */
+    struct caller_learnt learnt;
 };
 
 /* ---- where the program is ---- */
@@ -86,29 +87,39 @@ static bool place_is(const void *arg, const void *slot, const void *address)
 
 static const struct hash_kind by_address = {sizeof(struct place), place_hash, place_is};
 
-/* Records the place in the program, and why. */
-static void place_record(struct mbx_ep *ep, enum trace_at at_what)
+/* Adds a place, and records its text.  false: there is no room. */
+static OUT_OF_LINE bool place_add(struct mbx_ep *ep, struct place *place)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
     char path[CALLER_PATH], text[CALLER_CALL + CALLER_PATH + 24];
     struct caller caller;
-    struct place *place, new;
     uint64_t at;
 
-    caller_find(&caller);
-    if (caller.address == 0)
+    caller_find(&caller); /* for the name of the call */
+    if (t->places.count == TRACE_PLACES_MAX || caller_place(place->address, path, &at) < 0 ||
+        hash_add(&t->places, &by_address, NULL, place) != 0)
+        return false;
+    snprintf(text, sizeof text, "%s %" PRIx64 " %s", caller.call, at, path);
+    trace_record_text(ep_tracing(ep)->recorder, TRACE_PLACE, place->number, 0, text);
+    return true;
+}
+
+/* Records the place in the program, and why. */
+static void place_record(struct mbx_ep *ep, enum trace_at at_what)
+{
+    struct tracer *t = ep_tracing(ep)->tracer;
+    uint64_t address = caller_address(&t->learnt);
+    struct place *place, new;
+
+    if (address == 0)
         return;
     tracepoint_catch_up(ep);
-    place = hash_find(&t->places, &by_address, NULL, hash_mix(caller.address), &caller.address);
-    if (place == NULL) {
+    place = hash_find(&t->places, &by_address, NULL, hash_mix(address), &address);
+    if (unlikely(place == NULL)) {
         place = &new;
-        new = (struct place){caller.address, (uint32_t)t->places.count + 1};
-        if (t->places.count == TRACE_PLACES_MAX ||
-            caller_place(caller.address, path, &at) < 0 ||
-            hash_add(&t->places, &by_address, NULL, place) != 0)
+        new = (struct place){address, (uint32_t)t->places.count + 1};
+        if (!place_add(ep, place))
             return;
-        snprintf(text, sizeof text, "%s %" PRIx64 " %s", caller.call, at, path);
-        trace_record_text(ep_tracing(ep)->recorder, TRACE_PLACE, place->number, 0, text);
     }
     tracepoint_note(ep, &(struct trace_event){
                             .type = TRACE_AT, .entry = place->number, .partner = at_what});
