@@ -89,23 +89,38 @@ static inline void record_unlock(void)
         pthread_mutex_unlock(&pml_order.lock);
 }
 
+/* Adds the place where the program has called.  An index has none: its call has one. */
+static struct replay_signature signature_placed(const struct replay_signature *signature)
+{
+    struct replay_signature placed = *signature;
+
+    placed.place = signature->kind == REPLAY_INDEX ? 0 : replay_write_place(pml_order.writer);
+    return placed;
+}
+
 void order_record(const struct replay_signature *signature, struct replay_outcome outcome)
 {
     if (pml_order.writer == NULL)
         return;
     record_lock();
-    replay_write_event(pml_order.writer, signature, &outcome);
+    if (outcome.result != REPLAY_FALSE || !replay_write_again(pml_order.writer, signature)) {
+        struct replay_signature placed = signature_placed(signature);
+
+        replay_write_event(pml_order.writer, &placed, &outcome);
+    }
     record_unlock();
 }
 
 uint64_t order_record_post(const struct replay_signature *signature)
 {
+    struct replay_signature placed;
     uint64_t number;
 
     if (pml_order.writer == NULL)
         return 0;
     record_lock();
-    number = replay_write_post(pml_order.writer, signature);
+    placed = signature_placed(signature);
+    number = replay_write_post(pml_order.writer, &placed);
     record_unlock();
     return number;
 }

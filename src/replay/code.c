@@ -6,7 +6,7 @@
  *                                 happens r + 1 times, or 7 and a number more
  *   01ssssss [number]             the next event has signature s, or 63 and its number
  *   0010pppp number               so many items again, from p + 1 items before
- *   00010001 ...                  a definition: number, kind and requests, communicator, source, tag
+ *   00010001 ...                  a definition: number, kind and requests, communicator, place, source, tag
  *
  * A number has 7 bits in each byte, the lowest first; bit 7 says that more follow.  The signature that is expected is that of
  * the event which last followed one of the last event's signature.
@@ -107,6 +107,7 @@ static unsigned char *put_definition(struct code *code, const struct format_item
     *at++ = (unsigned char)format_slot(item->word);
     *at++ = (unsigned char)(is->kind | is->requests << 4);
     at = put_number(at, is->comm);
+    at = put_number(at, is->place);
     at = put_number(at, fold(is->source));
     return put_number(at, fold(is->tag));
 }
@@ -231,12 +232,14 @@ static uint64_t take_number(struct input *in, uint64_t most)
 static void take_definition(struct code *code, struct input *in, struct format_item_words *item)
 {
     unsigned slot = take_byte(in), what = take_byte(in);
-    uint64_t comm = take_number(in, FORMAT_TIMES_MAX);
+    uint64_t comm = take_number(in, REPLAY_COMM_MASK);
+    uint64_t place = take_number(in, FORMAT_PLACES_MAX);
     uint32_t source = (uint32_t)unfold(take_number(in, UINT32_MAX));
     uint32_t tag = (uint32_t)unfold(take_number(in, UINT32_MAX));
 
     item->value = (uint64_t)source << 32 | tag;
-    item->word = format_word(FORMAT_DEFINITION, 0, slot, what & 0xf, what >> 4, comm);
+    item->word = format_word(FORMAT_DEFINITION, 0, slot, what & 0xf, what >> 4,
+                             place << FORMAT_PLACE_SHIFT | comm);
     in->is_wrong = in->is_wrong || !code_is_right(code, item);
     if (!in->is_wrong)
         code_note(code, item);

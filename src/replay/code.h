@@ -25,11 +25,13 @@ struct code_signature {
 /* The content of a definition. */
 static inline struct replay_signature code_defined(const struct format_item_words *item)
 {
-    return (struct replay_signature){.comm = format_count(item->word),
-                                     .source = (int32_t)(uint32_t)(item->value >> 32),
-                                     .tag = (int32_t)(uint32_t)item->value,
-                                     .kind = (uint8_t)format_a(item->word),
-                                     .requests = (uint8_t)format_b(item->word)};
+    return (struct replay_signature){
+        .comm = format_count(item->word) & REPLAY_COMM_MASK,
+        .place = (uint16_t)(format_count(item->word) >> FORMAT_PLACE_SHIFT),
+        .source = (int32_t)(uint32_t)(item->value >> 32),
+        .tag = (int32_t)(uint32_t)item->value,
+        .kind = (uint8_t)format_a(item->word),
+        .requests = (uint8_t)format_b(item->word)};
 }
 
 /* Zero-filled memory is that of an empty stream. */
@@ -37,6 +39,10 @@ struct code {
     struct code_signature signatures[FORMAT_SIGNATURES];
     uint8_t last; /* signature of the last event */
 };
+
+/* Write-once files of a rank's record, for write.c and places.c.  A descriptor, or a negative errno; 0 or a negative errno. */
+int replay_create(const char *folder, uint32_t rank, const char *kind);
+int replay_write_all(int fd, const void *bytes, size_t size);
 
 /* The bytes of items, at most FORMAT_ITEM_BYTES each; returns how many. */
 size_t code_write(struct code *code, const struct format_item_words *items, size_t count,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * format.h - the numbers of a record: version 1, little-endian.
+ * format.h - the numbers of a record: version 2, little-endian.
  *
  *   rank-R.mbxrec
  *        0  header   who recorded what; with a checksum
@@ -10,6 +10,7 @@
  *    69632  chunks   each with a header of 32 bytes, a checksum, and bytes of code.c; written once
  *   rank-R.mbxlate   outcomes that came after their event had left the ring, and exact receives that were cancelled;
  *                    40 bytes each, with a checksum; it is there if there are any
+ *   rank-R.mbxplaces where the program has called: line N is place N, "ADDRESS FILE\n", the address in hexadecimal
  *
  * Item, two words; the second one is stored last:
  *
@@ -19,7 +20,7 @@
  *                12  8  number of the signature
  *                20  4  event: enum replay_result   definition: enum replay_kind
  *                24  4  event: class of the size    definition: requests
- *                28 36  event: how many times       definition: communicator
+ *                28 36  event: how many times       definition: place, 16 bits, and communicator, 20 bits
  */
 #ifndef REPLAY_FORMAT_H
 #define REPLAY_FORMAT_H
@@ -31,7 +32,7 @@
 #include "base/hash.h"
 
 #define FORMAT_MAGIC       UINT64_C(0x524544524f58424d) /* "MBXORDER" */
-#define FORMAT_VERSION     1u
+#define FORMAT_VERSION     2u
 #define FORMAT_HEADER_SIZE 128u
 #define FORMAT_COMMIT_AT   128u
 #define FORMAT_END_AT      256u
@@ -50,7 +51,9 @@ enum format_item { FORMAT_EMPTY, FORMAT_EVENT, FORMAT_DEFINITION };
 
 enum format_late { FORMAT_LATE_OUTCOME = 1, FORMAT_LATE_CANCELLED };
 
-#define FORMAT_TIMES_MAX ((UINT64_C(1) << 36) - 1)
+#define FORMAT_TIMES_MAX   ((UINT64_C(1) << 36) - 1)
+#define FORMAT_PLACE_SHIFT 20
+#define FORMAT_PLACES_MAX  UINT16_MAX
 
 struct format_header {
     uint64_t magic;

@@ -29,12 +29,6 @@ struct replay_judge {
     char folder[PATH_MAX];
 };
 
-static bool is_equal(const struct replay_signature *a, const struct replay_signature *b)
-{
-    return a->kind == b->kind && a->comm == b->comm && a->source == b->source &&
-           a->tag == b->tag && a->requests == b->requests;
-}
-
 /* ---- opening ---- */
 
 static bool is_zero(const unsigned char *bytes, size_t size)
@@ -145,7 +139,7 @@ enum replay_verdict replay_judge(struct replay_judge *j, const struct replay_sig
     j->why = NULL;
     if (replay_judge_is_over(j))
         return REPLAY_OVER;
-    if (j->next.times == 0 || !is_equal(&j->next.signature, now))
+    if (j->next.times == 0 || !replay_is_alike(&j->next.signature, now))
         return REPLAY_DIFFERS;
     *out = j->next.outcome;
     judge_step(j);
@@ -164,12 +158,20 @@ bool replay_judge_is_cancelled(const struct replay_judge *j, uint64_t receive)
 
 /* ---- a divergence ---- */
 
-static void say_event(const char *title, const struct replay_event *event)
+static void say_event(const struct replay_judge *j, const char *title,
+                      const struct replay_event *event)
 {
     char call[REPLAY_TEXT], outcome[REPLAY_TEXT];
+    uint64_t at = 0;
+    const char *path = replay_read_place(j->reader, event->signature.place, &at);
 
-    LOG_ERROR("  %s %s: %s", title, replay_signature_text(&event->signature, NULL, call),
-              replay_outcome_text(&event->outcome, outcome));
+    if (path == NULL)
+        LOG_ERROR("  %s %s: %s", title, replay_signature_text(&event->signature, NULL, call),
+                  replay_outcome_text(&event->outcome, outcome));
+    else
+        LOG_ERROR("  %s %s at %s+0x%" PRIx64 ": %s", title,
+                  replay_signature_text(&event->signature, NULL, call), path, at,
+                  replay_outcome_text(&event->outcome, outcome));
 }
 
 /* " at solve+0x1234", as addr2line takes it; or "". */
@@ -196,16 +198,16 @@ void replay_judge_say(const struct replay_judge *j, const struct replay_signatur
     LOG_ERROR("replay: rank %u (pid %u) diverged from %s at its event %" PRIu64 " of %" PRIu64,
               rank, j->pid, j->folder, at, replay_read_events(j->reader));
     if (j->why != NULL)
-        say_event("recorded:", &j->last);
+        say_event(j, "recorded:", &j->last);
     else if (j->next.times != 0)
-        say_event("recorded:", &j->next);
+        say_event(j, "recorded:", &j->next);
     else
         LOG_ERROR("  recorded: no further event");
     LOG_ERROR("  now:      %s%s%s%s",
               now != NULL ? replay_signature_text(now, comm, call) : "MPI_Finalize",
               where_text(where), j->why != NULL ? ": " : "", j->why != NULL ? j->why : "");
     if (j->why == NULL && j->last.times != 0)
-        say_event("last event that agreed:", &j->last);
+        say_event(j, "last event that agreed:", &j->last);
     LOG_ERROR("  something other than messages differs: time, random numbers, files, memory%s",
               j->is_same_program ? " (the program is the recorded one)"
                                  : ", or a rebuilt program");

@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "replay/code.h"
+#include "replay/places.h"
 
 /* More entries than this nobody has memory for. */
 #define LATE_MAX (UINT64_C(1) << 24)
@@ -38,6 +39,7 @@ struct replay_reader {
     uint64_t events;             /* all that can be read */
     struct late *late;
     size_t late_count;
+    struct replay_read_places places;
     /* where the cursor is */
     uint64_t offset, first, number, receives;
     uint32_t chunk;
@@ -409,6 +411,9 @@ static int reader_load(struct replay_reader *r, const char *folder, uint32_t ran
         err = late_open(r, folder, error, error_size);
     if (err < 0)
         return err;
+    err = places_read(&r->places, folder, rank, error, error_size);
+    if (err < 0)
+        return err;
     ring_take(r);
     rewind_all(r);
     while (replay_read_next(r, &event))
@@ -460,10 +465,16 @@ const char *replay_read_damage(const struct replay_reader *r)
     return r->damage;
 }
 
+const char *replay_read_place(const struct replay_reader *r, uint16_t place, uint64_t *at)
+{
+    return places_find(&r->places, place, at);
+}
+
 void replay_read_close(struct replay_reader *r)
 {
     if (r == NULL)
         return;
+    places_read_fini(&r->places);
     if (r->fd >= 0)
         sys_close(r->fd);
     mem_free(r->late);

@@ -3,7 +3,8 @@
  * replay.h - the order of a job: what each rank's calls returned that could have returned something else.
  *
  *   order.c (src/pml)  ── event ──>  write.c ──> DIR/rank-R.mbxrec ──> read.c ──>  judge.c  ──> order.c
- *                                       └── code.c: items <-> bytes ──┘             └── words.c: texts
+ *                                       ├── code.c: items <-> bytes ──┤             └── words.c: texts
+ *                                       └── places.c: lines of code ──┘
  *
  * An event is a call of the program whose result depends on time; its signature is what the program asked for, its outcome
  * the part of the result that is recorded (docs/same-answer.md).  The files are described in format.h.
@@ -67,7 +68,20 @@ struct replay_signature {
         comm; /* which of the communicators that this rank has used so: 1, 2, ...; 0: none */
     int32_t source, tag; /* or REPLAY_ANY */
     uint8_t kind, requests;
+    uint16_t
+        place; /* in the program, from 1 on; 0: not known.  Two runs are not compared by it */
 };
+
+/* A record has so many bits of the number of a communicator. */
+#define REPLAY_COMM_MASK ((UINT64_C(1) << 20) - 1)
+
+/* Do both ask for the same, from wherever in the program? */
+static inline bool replay_is_alike(const struct replay_signature *a,
+                                   const struct replay_signature *b)
+{
+    return a->kind == b->kind && ((a->comm ^ b->comm) & REPLAY_COMM_MASK) == 0 &&
+           a->source == b->source && a->tag == b->tag && a->requests == b->requests;
+}
 
 /* Glossary: outcome - the part of an event's result that is recorded */
 struct replay_outcome {
@@ -133,6 +147,13 @@ struct replay_writer;
 int replay_write_open(const char *folder, const struct replay_job *job,
                       struct replay_writer **out);
 
+/* Where the program has called MPI: for the signature of an event. */
+uint16_t replay_write_place(struct replay_writer *w);
+
+/* Records a test or probe that found nothing, if the last event was one and asked for the same.  It is then one event that
+ * happens once more, and needs no place.  False: nothing is recorded. */
+bool replay_write_again(struct replay_writer *w, const struct replay_signature *signature);
+
 /* An event.  Of a receive it is open: its number, for replay_write_fill(). */
 void replay_write_event(struct replay_writer *w, const struct replay_signature *signature,
                         const struct replay_outcome *outcome);
@@ -173,6 +194,9 @@ bool replay_read_next(struct replay_reader *r, struct replay_event *event);
 
 /* Was this exact receive of the program cancelled in time? */
 bool replay_read_is_cancelled(const struct replay_reader *r, uint64_t receive);
+
+/* The file that has a place, and the address in it as its symbols count; NULL: not known. */
+const char *replay_read_place(const struct replay_reader *r, uint16_t place, uint64_t *at);
 
 void replay_read_close(struct replay_reader *r);
 

@@ -32,7 +32,7 @@
 
 #define EVENTS_MAX 30000
 
-static char folder[64], said[8192];
+static char folder[64], said[8192], long_text[5 * (UINT16_MAX + 1)];
 static struct replay_event events[EVENTS_MAX];
 static uint64_t
     open_numbers[EVENTS_MAX]; /* of receive events, in the order of their posts; 0: filled */
@@ -70,6 +70,7 @@ static void remove_records(void)
 {
     unlink(path_of("rank-2.mbxrec"));
     unlink(path_of("rank-2.mbxlate"));
+    unlink(path_of("rank-2.mbxplaces"));
 }
 
 static int teardown(void **state)
@@ -92,7 +93,8 @@ static struct replay_signature any_signature(struct random *r, bool is_receive)
         .kind = (uint8_t)(is_receive
                               ? REPLAY_RECV + random_below(r, 3)
                               : REPLAY_IPROBE + random_below(r, REPLAY_KINDS - REPLAY_IPROBE)),
-        .requests = (uint8_t)random_below(r, 16)};
+        .requests = (uint8_t)random_below(r, 16),
+        .place = (uint16_t)(random_below(r, 2) ? random_below(r, 5) : random_below(r, 65536))};
 }
 
 static struct replay_outcome any_outcome(struct random *r)
@@ -161,10 +163,8 @@ static size_t write_events(struct replay_writer *w, struct random *r, size_t cou
 
 static bool is_same(const struct replay_event *a, const struct replay_event *b)
 {
-    return a->signature.kind == b->signature.kind && a->signature.comm == b->signature.comm &&
-           a->signature.source == b->signature.source && a->signature.tag == b->signature.tag &&
-           a->signature.requests == b->signature.requests &&
-           a->outcome.result == b->outcome.result &&
+    return replay_is_alike(&a->signature, &b->signature) &&
+           a->signature.place == b->signature.place && a->outcome.result == b->outcome.result &&
            (a->outcome.result == REPLAY_OPEN ||
             (a->outcome.value == b->outcome.value &&
              a->outcome.size_class == b->outcome.size_class));
@@ -334,6 +334,7 @@ static void a_damaged_block_is_named(void **state)
 {
     struct replay_writer *w = open_writer();
     struct replay_reader *reader;
+    struct format_chunk chunk;
     struct random r;
     size_t count;
     char byte = 0x55;
@@ -344,7 +345,11 @@ static void a_damaged_block_is_named(void **state)
     count = write_events(w, &r, 9000);
     replay_write_close(w);
     fd = open(path_of("rank-2.mbxrec"), O_RDWR);
-    assert_int_equal(pwrite(fd, &byte, 1, FORMAT_CHUNKS_AT + 8000), 1);
+    assert_int_equal(pread(fd, &chunk, sizeof chunk, FORMAT_CHUNKS_AT), sizeof chunk);
+    assert_int_equal(
+        pwrite(fd, &byte, 1,
+               (off_t)(FORMAT_CHUNKS_AT + 2 * sizeof chunk + round_up(chunk.bytes, 8) + 100)),
+        1);
     close(fd);
     reader = open_reader();
     assert_non_null(strstr(replay_read_damage(reader), "rank-2.mbxrec is damaged at byte "));
@@ -492,7 +497,7 @@ static void records_are_private_and_new(void **state)
 
 static void what_is_no_record_is_refused(void **state)
 {
-    static const uint32_t two = 2;
+    static const uint32_t three = 3;
     struct replay_reader *reader;
     char error[PATH_MAX + 128];
     int fd;
@@ -501,9 +506,9 @@ static void what_is_no_record_is_refused(void **state)
     assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -ENOENT);
     replay_write_close(open_writer());
     fd = open(path_of("rank-2.mbxrec"), O_RDWR);
-    assert_int_equal(pwrite(fd, &two, sizeof two, 8), sizeof two);
+    assert_int_equal(pwrite(fd, &three, sizeof three, 8), sizeof three);
     assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
-    assert_non_null(strstr(error, "is in format 2; this version reads format 1"));
+    assert_non_null(strstr(error, "is in format 3; this version reads format 2"));
     assert_int_equal(pwrite(fd, "x", 1, 0), 1);
     assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
     assert_non_null(strstr(error, "is not a record"));
@@ -511,6 +516,102 @@ static void what_is_no_record_is_refused(void **state)
     assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
     assert_non_null(strstr(error, "it ends too early"));
     close(fd);
+}
+
+/* ---- places ---- */
+
+static void put_places(const char *text, size_t size)
+{
+    int fd = open(path_of("rank-2.mbxplaces"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    assert_int_equal(write(fd, text, size), size);
+    close(fd);
+}
+
+static void a_place_is_an_address_in_a_file(void **state)
+{
+    static const char text[] = "1a2f /home/ann/solve\n0 -\nffffffffffffffff /a b\n12 /cut";
+    struct replay_reader *reader;
+    uint64_t at = 0;
+
+    (void)state;
+    replay_write_close(open_writer());
+    put_places(text, sizeof text - 1);
+    reader = open_reader();
+    assert_string_equal(replay_read_place(reader, 1, &at), "/home/ann/solve");
+    assert_int_equal(at, 0x1a2f);
+    assert_null(replay_read_place(reader, 2, &at));
+    assert_string_equal(replay_read_place(reader, 3, &at), "/a b");
+    assert_int_equal(at, UINT64_MAX);
+    assert_null(replay_read_place(reader, 0, &at));
+    assert_null(replay_read_place(reader, 4, &at)); /* its line was cut off */
+    assert_null(replay_read_place(reader, UINT16_MAX, &at));
+    replay_read_close(reader);
+    put_places("", 0);
+    reader = open_reader();
+    assert_null(replay_read_place(reader, 1, &at));
+    replay_read_close(reader);
+}
+
+static void what_is_no_place_is_refused(void **state)
+{
+    static const char *const lines[] = {
+        "1a2f\n",        "1a2f \n", "x /a\n",       "-1 /a\n",    "1a2f a/b\n",
+        "1 /a\033[2J\n", "\n",      "1a2f /a\tb\n", " 1a2f /a\n", "10000000000000000 /a\n"};
+    struct replay_reader *reader;
+    char error[PATH_MAX + 128], text[32];
+
+    (void)state;
+    replay_write_close(open_writer());
+    for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
+        int length = snprintf(text, sizeof text, "1 /a\n%s", lines[i]);
+
+        put_places(text, (size_t)length);
+        assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
+        assert_non_null(strstr(error, "rank-2.mbxplaces: line 2 is not an address and a file"));
+    }
+    put_places("1 /a\0b\n", 8); /* the text ends there, and the line too */
+    reader = open_reader();
+    replay_read_close(reader);
+    for (size_t i = 0; i <= UINT16_MAX; i++)
+        memcpy(long_text + 5 * i, "1 /a\n", 5);
+    put_places(long_text, sizeof long_text);
+    assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
+    assert_non_null(strstr(error, "it has too many lines"));
+}
+
+/* It has the place of the first call that found nothing. */
+static void a_probe_that_finds_nothing_again_needs_no_place(void **state)
+{
+    struct replay_signature probe = {
+        .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_IPROBE, .place = 3};
+    const struct replay_outcome none = {.result = REPLAY_FALSE}, some = replay_message(1, 7, 8);
+    struct replay_writer *w = open_writer();
+    struct replay_reader *reader;
+    struct replay_event event;
+
+    (void)state;
+    assert_false(replay_write_again(w, &probe)); /* nothing came before */
+    replay_write_event(w, &probe, &none);
+    probe.place = 0;
+    assert_true(replay_write_again(w, &probe));
+    assert_true(replay_write_again(w, &probe));
+    probe.tag = 8;
+    assert_false(replay_write_again(w, &probe));
+    probe.tag = 7;
+    probe.place = 4;
+    replay_write_event(w, &probe, &some);
+    assert_false(replay_write_again(w, &probe)); /* the last one has found something */
+    assert_int_equal(replay_write_events(w), 4);
+    replay_write_close(w);
+    reader = open_reader();
+    assert_true(replay_read_next(reader, &event));
+    assert_int_equal(event.times, 3);
+    assert_int_equal(event.signature.place, 3);
+    assert_true(replay_read_next(reader, &event));
+    assert_int_equal(event.signature.place, 4);
+    assert_false(replay_read_next(reader, &event));
+    replay_read_close(reader);
 }
 
 /* ---- judging ---- */
@@ -733,6 +834,9 @@ int main(void)
         TEST(the_commit_that_holds_is_not_written),
         TEST(a_full_disk_ends_the_record_alone),
         TEST(records_are_private_and_new),
+        TEST(a_place_is_an_address_in_a_file),
+        TEST(what_is_no_place_is_refused),
+        TEST(a_probe_that_finds_nothing_again_needs_no_place),
         TEST(what_is_no_record_is_refused),
         TEST(a_program_that_agrees_gets_the_outcomes),
         TEST(another_call_is_a_divergence),

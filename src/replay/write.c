@@ -15,7 +15,7 @@
  *   I1  items that have left the ring are in chunks: commit.items of them; the others are in the ring, each with its lap
  *   I2  the second word of an item is stored last, with release; before, the item is none, or what it was
  *   I3  the slot of the commit that holds is not written
- *   I4  places[n % FORMAT_RING] is the item of receive n, if n is not one of those that have left the ring
+ *   I4  posts[n % FORMAT_RING] is the item of receive n, if n is not one of those that have left the ring
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +31,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "replay/code.h"
+#include "replay/places.h"
 
 struct replay_writer {
     int fd, late; /* -1: there is none */
@@ -45,7 +46,8 @@ struct replay_writer {
     struct replay_signature signatures[FORMAT_SIGNATURES]; /* kind 0: not defined */
     struct replay_signature recent; /* of the last event, and its number */
     unsigned recent_slot;
-    uint64_t places[FORMAT_RING];
+    uint64_t posts[FORMAT_RING];
+    struct replay_places places;
     struct code code;
     struct format_item_words half[FORMAT_CHUNK_ITEMS];
     unsigned char bytes[sizeof(struct format_chunk) + FORMAT_CHUNK_BYTES];
@@ -54,7 +56,7 @@ struct replay_writer {
 
 /* ---- files ---- */
 
-static int write_all(int fd, const void *bytes, size_t size)
+int replay_write_all(int fd, const void *bytes, size_t size)
 {
     const char *at = bytes;
 
@@ -71,7 +73,7 @@ static int write_all(int fd, const void *bytes, size_t size)
     return 0;
 }
 
-static int file_create(const char *folder, uint32_t rank, const char *kind)
+int replay_create(const char *folder, uint32_t rank, const char *kind)
 {
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/rank-%u.%s", folder, rank, kind);
@@ -143,7 +145,7 @@ static void commit_put(struct replay_writer *w, uint64_t number)
 static int map_open(struct replay_writer *w, const struct replay_job *job)
 {
     static unsigned char zeros[FORMAT_CHUNKS_AT];
-    int err = write_all(w->fd, zeros, sizeof zeros);
+    int err = replay_write_all(w->fd, zeros, sizeof zeros);
 
     if (err < 0)
         return err;
@@ -183,7 +185,7 @@ int replay_write_open(const char *folder, const struct replay_job *job,
     snprintf(w->folder, sizeof w->folder, "%s", folder);
     w->rank = job->rank;
     w->late = -1;
-    w->fd = file_create(folder, job->rank, "mbxrec");
+    w->fd = replay_create(folder, job->rank, "mbxrec");
     if (w->fd < 0) {
         err = w->fd;
         goto free_writer;
@@ -232,7 +234,7 @@ static int chunk_write(struct replay_writer *w, size_t count)
     memset(w->bytes + sizeof *chunk + size, 0, round_up(size, 8) - size);
     size = sizeof *chunk + round_up(size, 8);
     chunk->check = hash_bytes(w->bytes, size); /* with 0 in its own place */
-    err = write_all(w->fd, w->bytes, size);
+    err = replay_write_all(w->fd, w->bytes, size);
     if (err < 0)
         return err;
     w->chunks++;
@@ -271,8 +273,7 @@ static bool item_put(struct replay_writer *w, uint64_t value, uint64_t word)
 
 static bool is_equal(const struct replay_signature *a, const struct replay_signature *b)
 {
-    return a->kind == b->kind && a->comm == b->comm && a->source == b->source &&
-           a->tag == b->tag && a->requests == b->requests;
+    return a->place == b->place && replay_is_alike(a, b);
 }
 
 /* The number of a signature, which is defined if it has none.  Another one may lose its number. */
@@ -280,15 +281,16 @@ static OUT_OF_LINE unsigned slot_find(struct replay_writer *w, const struct repl
 {
     uint64_t value = (uint64_t)(uint32_t)s->source << 32 | (uint32_t)s->tag;
     unsigned slot =
-        (unsigned)(hash_spread(value ^ hash_spread(s->comm << 8 | (uint64_t)s->kind << 4 |
-                                                   s->requests)) %
+        (unsigned)(hash_spread(value ^ hash_spread((uint64_t)s->place << 48 | s->comm << 8 |
+                                                   (uint64_t)s->kind << 4 | s->requests)) %
                    FORMAT_SIGNATURES);
 
     if (likely(is_equal(&w->signatures[slot], s)))
         return slot;
     if (item_put(w, value,
                  format_word(FORMAT_DEFINITION, 0, slot, s->kind, s->requests,
-                             s->comm & FORMAT_TIMES_MAX)))
+                             (uint64_t)s->place << FORMAT_PLACE_SHIFT |
+                                 (s->comm & REPLAY_COMM_MASK))))
         w->signatures[slot] = *s;
     return slot;
 }
@@ -321,6 +323,20 @@ static inline bool repeats(struct replay_writer *w, uint64_t value, uint64_t wor
     return true;
 }
 
+uint16_t replay_write_place(struct replay_writer *w)
+{
+    return places_number(&w->places, w->folder, w->rank);
+}
+
+bool replay_write_again(struct replay_writer *w, const struct replay_signature *signature)
+{
+    if (!replay_is_alike(&w->recent, signature) ||
+        !repeats(w, 0, format_word(FORMAT_EVENT, 0, w->recent_slot, REPLAY_FALSE, 0, 1)))
+        return false;
+    w->events++;
+    return true;
+}
+
 void replay_write_event(struct replay_writer *w, const struct replay_signature *signature,
                         const struct replay_outcome *outcome)
 {
@@ -342,7 +358,7 @@ uint64_t replay_write_post(struct replay_writer *w, const struct replay_signatur
         return 0;
     w->events++;
     w->posted++;
-    w->places[w->posted % FORMAT_RING] = w->items - 1;
+    w->posts[w->posted % FORMAT_RING] = w->items - 1;
     return w->posted;
 }
 
@@ -355,12 +371,12 @@ static void late_put(struct replay_writer *w, struct format_late_one one)
     if (w->flags & REPLAY_CUT)
         return;
     if (w->late < 0) {
-        w->late = file_create(w->folder, w->rank, "mbxlate");
+        w->late = replay_create(w->folder, w->rank, "mbxlate");
         err = w->late < 0 ? w->late : 0;
     }
     one.check = FORMAT_CHECK(one);
     if (err == 0)
-        err = write_all(w->late, &one, sizeof one);
+        err = replay_write_all(w->late, &one, sizeof one);
     if (err < 0)
         writer_cut(w, err);
     w->late_count += err == 0;
@@ -369,13 +385,13 @@ static void late_put(struct replay_writer *w, struct format_late_one one)
 void replay_write_fill(struct replay_writer *w, uint64_t number,
                        const struct replay_outcome *outcome)
 {
-    uint64_t place = w->places[number % FORMAT_RING];
-    struct format_item_words *item = &w->ring[place % FORMAT_RING];
+    uint64_t at = w->posts[number % FORMAT_RING];
+    struct format_item_words *item = &w->ring[at % FORMAT_RING];
     uint64_t word;
 
     if (number == 0 || w->flags & REPLAY_CUT)
         return;
-    if (unlikely(w->posted - number >= FORMAT_RING) || unlikely(place < w->gone)) {
+    if (unlikely(w->posted - number >= FORMAT_RING) || unlikely(at < w->gone)) {
         late_put(w, (struct format_late_one){.number = number,
                                              .value = outcome->value,
                                              .kind = FORMAT_LATE_OUTCOME,
@@ -383,7 +399,7 @@ void replay_write_fill(struct replay_writer *w, uint64_t number,
                                              .size_class = outcome->size_class});
         return;
     }
-    word = format_word(FORMAT_EVENT, lap_of(place), format_slot(item->word), outcome->result,
+    word = format_word(FORMAT_EVENT, lap_of(at), format_slot(item->word), outcome->result,
                        outcome->size_class, 1);
     item->value = outcome->value;
     atomic_store_explicit((_Atomic uint64_t *)&item->word, word, memory_order_release); /* I2 */
@@ -438,6 +454,7 @@ void replay_write_close(struct replay_writer *w)
         (void)sys_fallocate_punch(w->fd, FORMAT_RING_AT, FORMAT_CHUNKS_AT - FORMAT_RING_AT);
     }
     sys_munmap(w->map, FORMAT_CHUNKS_AT);
+    places_fini(&w->places);
     if (w->late >= 0)
         sys_close(w->late);
     sys_close(w->fd);

@@ -22,6 +22,7 @@ RANKS = 4
 HEADER = 4096  # bytes in which two records of the same events may differ
 LATE = 40
 DIVERGED = 87
+FOLD = "MPI_Recv(&x, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 2"  # the line of orders.c
 
 
 class Failed(Exception):
@@ -67,6 +68,8 @@ def compare_files(first, second):
             data = open(name, "rb").read() if os.path.exists(name) else b""
             late.append(sorted(data[at:at + LATE] for at in range(0, len(data), LATE)))
         check(late[0] == late[1], f"the late outcomes of rank {rank} differ: {first} {second}")
+        a, b = ([open(name).read() for name in glob.glob(f"{folder}/rank-{rank}.mbxplaces")] for folder in (first, second))
+        check(a == b, f"the places of rank {rank} differ: {a} {b}")
 
 
 def same(run, folder, words, replays):
@@ -90,7 +93,11 @@ def fold(run, folder, replays):
     said = same(run, folder, ["fold", "100"], replays)
     check("record: this program can call MPI_Request_get_status: their results, and their order, are not recorded" in said, said)
     listed = run.order(f"{folder}/record", "--rank", "0", "--from", "300").stdout
-    check(listed.startswith("rank 0: 300 events, complete\n     300  MPI_Recv from any source, tag 2, on communicator 1: rank "), listed)
+    has_lines = "libdw yes" in subprocess.run([run.mbx, "version"], capture_output=True, text=True, check=True).stdout
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "orders.c"), encoding="utf-8") as file:
+        lines = [number for number, text in enumerate(file, 1) if FOLD in text]
+    place = f" at orders.c:{lines[0]}" if has_lines else ""
+    check(listed.startswith(f"rank 0: 300 events, complete\n     300  MPI_Recv from any source, tag 2, on communicator 1{place}: rank "), listed)
 
 
 def others(run, folder, replays):
@@ -106,7 +113,7 @@ def divergence(run, folder, _):
         if status not in (124, 137, -signal.SIGSEGV):
             break
     check(status == DIVERGED, f"status {status}:\n{said}")
-    for text in (r"replay: rank 1 \(pid \d+\) diverged from \S+/record at its event \d+ of \d+\n", r"  recorded: MPI_\w+ ",
+    for text in (r"replay: rank 1 \(pid \d+\) diverged from \S+/record at its event \d+ of \d+\n", r"  recorded: MPI_\w+ .*at \S+/orders\+0x[0-9a-f]+: ",
                  r"  now:      MPI_Iprobe from rank 0, tag 77, on \S.* at \S+/orders\+0x[0-9a-f]+\n", r"  last event that agreed: MPI_",
                  r"  something other than messages differs: time, random numbers, files, memory"):
         check(re.search(text, said), f"{text} was not said:\n{said}")

@@ -33,7 +33,7 @@ static bool ends_with(const char *name, const char *end)
     return length > wanted && strcmp(name + length - wanted, end) == 0;
 }
 
-/* "rank-12.mbxrec", "rank-12.mbxlate" */
+/* "rank-12.mbxrec", "rank-12.mbxlate", "rank-12.mbxplaces" */
 static bool is_record(const char *name)
 {
     size_t digits;
@@ -42,7 +42,8 @@ static bool is_record(const char *name)
         return false;
     digits = strspn(name + 5, "0123456789");
     return digits > 0 && (strcmp(name + 5 + digits, ".mbxrec") == 0 ||
-                          strcmp(name + 5 + digits, ".mbxlate") == 0);
+                          strcmp(name + 5 + digits, ".mbxlate") == 0 ||
+                          strcmp(name + 5 + digits, ".mbxplaces") == 0);
 }
 
 /* Has a job.txt been written here? */

@@ -41,13 +41,14 @@ static bool is_order(const char *name)
            name[6 + strspn(name + 6, "0123456789")] == '\0';
 }
 
-/* "rank-12.mbxrec", "rank-12.mbxlate" */
+/* "rank-12.mbxrec", "rank-12.mbxlate", "rank-12.mbxplaces" */
 static bool is_record(const char *name)
 {
     size_t digits = strncmp(name, "rank-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
 
     return digits > 0 && (strcmp(name + 5 + digits, ".mbxrec") == 0 ||
-                          strcmp(name + 5 + digits, ".mbxlate") == 0);
+                          strcmp(name + 5 + digits, ".mbxlate") == 0 ||
+                          strcmp(name + 5 + digits, ".mbxplaces") == 0);
 }
 
 static bool is_of_a_run(const char *name)

@@ -37,11 +37,17 @@ int order_ranks(const char *folder, uint32_t rank, uint32_t *ranks, char error[O
 
 static bool is_equal(const struct replay_event *a, const struct replay_event *b)
 {
-    return a->signature.kind == b->signature.kind && a->signature.comm == b->signature.comm &&
-           a->signature.source == b->signature.source && a->signature.tag == b->signature.tag &&
-           a->signature.requests == b->signature.requests &&
+    return replay_is_alike(&a->signature, &b->signature) &&
            a->outcome.result == b->outcome.result && a->outcome.value == b->outcome.value &&
            a->outcome.size_class == b->outcome.size_class && a->times == b->times;
+}
+
+void order_place_of(const struct replay_reader *reader, const struct replay_event *event,
+                    struct order_place *place)
+{
+    const char *path = replay_read_place(reader, event->signature.place, &place->at);
+
+    snprintf(place->path, sizeof place->path, "%s", path != NULL ? path : "");
 }
 
 /* The next event, or the next that found something; times 0: the end. */
@@ -78,6 +84,7 @@ int order_compare(const char *const folders[2], uint32_t rank, bool is_found,
     for (int i = 0; i < 2; i++) {
         const char *damage = replay_read_damage(readers[i]);
 
+        order_place_of(readers[i], &events[i], &difference->places[i]);
         if (damage[0] != '\0' && err == 0) {
             snprintf(error, ORDER_ERROR, "%s", damage);
             err = -1;

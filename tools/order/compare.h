@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/caller.h"
 #include "replay/replay.h"
 
 /* No job has more ranks. */
@@ -22,10 +23,18 @@
 struct order_difference {
     bool is_there;
     struct replay_event events[2]; /* the first that differ; times 0: there is no further one */
+    struct order_place {
+        char path[CALLER_PATH]; /* "": not known */
+        uint64_t at;
+    } places[2]; /* of their calls in the program */
 };
 
 /* How many ranks the record of this rank says there are, in *ranks.  0; -1 with what is wrong in error. */
 int order_ranks(const char *folder, uint32_t rank, uint32_t *ranks, char error[ORDER_ERROR]);
+
+/* Where in the program the call of an event is. */
+void order_place_of(const struct replay_reader *reader, const struct replay_event *event,
+                    struct order_place *place);
 
 /* The first difference of a rank's records in two folders.  is_found: what found nothing is left out.  0; -1 with what is wrong
  * in error: *difference is then that of the events that could be read. */

@@ -13,9 +13,11 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/mem.h"
 #include "compare.h"
 #include "replay/replay.h"
 #include "tools/common/tool.h"
+#include "tools/observe/diagnose.h"
 
 /* The exit status if two records differ. */
 #define ORDER_DIFFERS 3
@@ -30,8 +32,9 @@ static const char usage[] =
     "  mbx order orders --compare more-orders    where two runs differ first\n"
     "\n"
     "Prints what `mbx exec --record DIR` has recorded: for each rank one line for each\n"
-    "call whose result depends on time, with what it asked for and what it got.  The\n"
-    "communicators are numbered in the order of their first such call.\n"
+    "call whose result depends on time, with what it asked for and what it got.  The line\n"
+    "of the program is there if the program was compiled with -g.  The communicators are\n"
+    "numbered in the order of their first such call.\n"
     "\n"
     "  -r, --rank=R       this rank alone (default: all)\n"
     "  -f, --from=N       from event N on (default: 1)\n"
@@ -76,11 +79,24 @@ static const char *state_of(const struct replay_reader *reader)
     return flags & REPLAY_COMPLETE ? "complete" : "it ends where the rank was killed";
 }
 
-static void print_event(const char *before, const struct replay_event *event)
+#define LINE_TEXT (OUTSIDE_MAX + 8)
+
+/* " at fold.c:41"; or "". */
+static const char *line_of(const struct order_place *place, char text[LINE_TEXT])
+{
+    char words[OUTSIDE_MAX];
+    const char *line =
+        place->path[0] != '\0' ? source_line_in(place->path, place->at, words) : NULL;
+
+    snprintf(text, LINE_TEXT, "%s%s", line != NULL ? " at " : "", line != NULL ? line : "");
+    return text;
+}
+
+static void print_event(const char *before, const struct replay_event *event, const char *line)
 {
     char call[REPLAY_TEXT], outcome[REPLAY_TEXT];
 
-    printf("%s%s: %s", before, replay_signature_text(&event->signature, NULL, call),
+    printf("%s%s%s: %s", before, replay_signature_text(&event->signature, NULL, call), line,
            replay_outcome_text(&event->outcome, outcome));
     if (event->times > 1)
         printf(", %" PRIu64 " times", event->times);
@@ -98,11 +114,29 @@ static bool is_undamaged(const struct tool *tool, const struct replay_reader *re
     return false;
 }
 
+/* The line of an event.  Many events come from few lines: each is looked up once, and kept in `lines` by its place, if there is
+ * memory. */
+static const char *line_of_event(const struct replay_reader *reader,
+                                 const struct replay_event *event, char **lines)
+{
+    char **line = lines != NULL ? &lines[event->signature.place] : NULL;
+    struct order_place place;
+
+    if (line == NULL)
+        return "";
+    if (*line == NULL && (*line = mem_alloc(LINE_TEXT)) != NULL) {
+        order_place_of(reader, event, &place);
+        line_of(&place, *line);
+    }
+    return *line != NULL ? *line : "";
+}
+
 static bool print_rank(const struct tool *tool, const struct arguments *args, uint32_t rank)
 {
     bool is_whole;
     struct replay_reader *reader;
     struct replay_event event;
+    char **lines = mem_calloc(UINT16_MAX + 1, sizeof *lines);
     char number[32];
 
     if (!read_rank(tool, args->folder, rank, &reader))
@@ -113,25 +147,30 @@ static bool print_rank(const struct tool *tool, const struct arguments *args, ui
         if (event.number + event.times <= args->from)
             continue;
         snprintf(number, sizeof number, "%8" PRIu64 "  ", event.number);
-        print_event(event.signature.kind == REPLAY_INDEX ? "          " : number, &event);
+        print_event(event.signature.kind == REPLAY_INDEX ? "          " : number, &event,
+                    line_of_event(reader, &event, lines));
     }
     is_whole = is_undamaged(tool, reader);
     replay_read_close(reader);
+    for (size_t i = 0; lines != NULL && i <= UINT16_MAX; i++)
+        mem_free(lines[i]);
+    mem_free(lines);
     return is_whole;
 }
 
 /* ---- two records ---- */
 
-static void print_side(const char *folder, const struct replay_event *event)
+static void print_side(const char *folder, const struct replay_event *event,
+                       const struct order_place *place)
 {
-    char before[PATH_MAX + 64];
+    char before[PATH_MAX + 64], line[LINE_TEXT];
 
     if (event->times == 0) {
         printf("  %s: no further event\n", folder);
         return;
     }
     snprintf(before, sizeof before, "  %s, event %" PRIu64 ": ", folder, event->number);
-    print_event(before, event);
+    print_event(before, event, line_of(place, line));
 }
 
 /* 0; 1 they differ, which is printed; -1 a record cannot be read. */
@@ -149,7 +188,7 @@ static int compare_events(const struct tool *tool, const struct arguments *args,
                         : "the same messages; tests or probes that found nothing differ "
                           "first here");
         for (int i = 0; i < 2; i++)
-            print_side(folders[i], &difference.events[i]);
+            print_side(folders[i], &difference.events[i], &difference.places[i]);
     }
     if (err < 0)
         tool_error(tool, "%s", error);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * places.h - where in the program the calls of a record are: rank-R.mbxplaces (format.h).
+ *
+ * The file is written before the item that has the number of its line.  It only helps people: a rank that cannot write it
+ * says so once and records on.
+ */
+#ifndef REPLAY_PLACES_H
+#define REPLAY_PLACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/caller.h"
+#include "base/hash.h"
+
+/* Zero-filled memory has no place yet. */
+struct replay_places {
+    struct hash known; /* by address */
+    struct caller_learnt learnt;
+    int fd; /* if there is a place */
+    bool is_over;
+};
+
+/* The number of the place of the call of MPI that this thread is in; 0: it is not known. */
+uint16_t places_number(struct replay_places *p, const char *folder, uint32_t rank);
+
+void places_fini(struct replay_places *p);
+
+/* All places of a record. */
+struct replay_read_places {
+    struct place_read {
+        const char *path;
+        uint64_t at;
+    } * all;
+    size_t count;
+    char *text;
+};
+
+/* 0, also if there is no file; or a negative errno, with what is wrong in error.  A last line without an end, as a killed
+ * rank may leave it, is none. */
+int places_read(struct replay_read_places *p, const char *folder, uint32_t rank, char *error,
+                size_t error_size);
+
+const char *places_find(const struct replay_read_places *p, uint16_t place, uint64_t *at);
+
+void places_read_fini(struct replay_read_places *p);
+
+#endif
