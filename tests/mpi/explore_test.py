@@ -71,7 +71,7 @@ def has(said, *patterns):
         check(re.search(pattern, said, re.M), f"'{pattern}' is not in:\n{said}")
 
 
-RECV = "MPI_Recv from any source, tag 2, on communicator 1"
+RECV = r"MPI_Recv from any source, tag 2, on communicator 1(?: at explore\.c:\d+)?"
 
 
 def search(run):

@@ -125,7 +125,7 @@ static void print_event(const struct explore_search *s, uint64_t n)
 {
     struct order_difference d;
     const struct replay_event *ours = &d.events[0], *first = &d.events[1], *named;
-    char call[REPLAY_TEXT];
+    char call[REPLAY_TEXT], line[ORDER_LINE];
     uint32_t rank;
 
     if (s->runs[n - 1].order == 0) {
@@ -142,11 +142,13 @@ static void print_event(const struct explore_search *s, uint64_t n)
     printf("; the first event that differs from run 1: rank %" PRIu32 ", event %" PRIu64 ": ",
            rank, named->number);
     if (ours->times != 0)
-        printf("%s: ", replay_signature_text(&ours->signature, NULL, call));
+        printf("%s%s: ", replay_signature_text(&ours->signature, NULL, call),
+               order_line(&d.places[0], line));
     print_outcome(ours);
     printf(" (run 1: ");
     if (first->times != 0 && (ours->times == 0 || !asks_the_same(ours, first)))
-        printf("%s: ", replay_signature_text(&first->signature, NULL, call));
+        printf("%s%s: ", replay_signature_text(&first->signature, NULL, call),
+               order_line(&d.places[1], line));
     print_outcome(first);
     putchar(')');
 }

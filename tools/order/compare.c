@@ -4,11 +4,13 @@
  */
 #include "compare.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "tools/observe/diagnose.h"
 
 static int read_rank(const char *folder, uint32_t rank, struct replay_reader **reader,
                      char error[ORDER_ERROR])
@@ -48,6 +50,18 @@ void order_place_of(const struct replay_reader *reader, const struct replay_even
     const char *path = replay_read_place(reader, event->signature.place, &place->at);
 
     snprintf(place->path, sizeof place->path, "%s", path != NULL ? path : "");
+}
+
+static_assert(OUTSIDE_MAX + sizeof " at " <= ORDER_LINE, "a line of a program");
+
+const char *order_line(const struct order_place *place, char text[ORDER_LINE])
+{
+    char words[OUTSIDE_MAX];
+    const char *line =
+        place->path[0] != '\0' ? source_line_in(place->path, place->at, words) : NULL;
+
+    snprintf(text, ORDER_LINE, "%s%s", line != NULL ? " at " : "", line != NULL ? line : "");
+    return text;
 }
 
 /* The next event, or the next that found something; times 0: the end. */

@@ -18,6 +18,7 @@
 /* No job has more ranks. */
 #define ORDER_RANKS_MAX (1u << 20)
 
+#define ORDER_LINE      512  /* of a line of a program */
 #define ORDER_ERROR     4352 /* a path, and what is wrong */
 
 struct order_difference {
@@ -35,6 +36,9 @@ int order_ranks(const char *folder, uint32_t rank, uint32_t *ranks, char error[O
 /* Where in the program the call of an event is. */
 void order_place_of(const struct replay_reader *reader, const struct replay_event *event,
                     struct order_place *place);
+
+/* " at fold.c:41", the line of a place; "" if it is not known. */
+const char *order_line(const struct order_place *place, char text[ORDER_LINE]);
 
 /* The first difference of a rank's records in two folders.  is_found: what found nothing is left out.  0; -1 with what is wrong
  * in error: *difference is then that of the events that could be read. */

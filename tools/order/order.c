@@ -17,7 +17,6 @@
 #include "compare.h"
 #include "replay/replay.h"
 #include "tools/common/tool.h"
-#include "tools/observe/diagnose.h"
 
 /* The exit status if two records differ. */
 #define ORDER_DIFFERS 3
@@ -79,19 +78,6 @@ static const char *state_of(const struct replay_reader *reader)
     return flags & REPLAY_COMPLETE ? "complete" : "it ends where the rank was killed";
 }
 
-#define LINE_TEXT (OUTSIDE_MAX + 8)
-
-/* " at fold.c:41"; or "". */
-static const char *line_of(const struct order_place *place, char text[LINE_TEXT])
-{
-    char words[OUTSIDE_MAX];
-    const char *line =
-        place->path[0] != '\0' ? source_line_in(place->path, place->at, words) : NULL;
-
-    snprintf(text, LINE_TEXT, "%s%s", line != NULL ? " at " : "", line != NULL ? line : "");
-    return text;
-}
-
 static void print_event(const char *before, const struct replay_event *event, const char *line)
 {
     char call[REPLAY_TEXT], outcome[REPLAY_TEXT];
@@ -124,9 +110,9 @@ static const char *line_of_event(const struct replay_reader *reader,
 
     if (line == NULL)
         return "";
-    if (*line == NULL && (*line = mem_alloc(LINE_TEXT)) != NULL) {
+    if (*line == NULL && (*line = mem_alloc(ORDER_LINE)) != NULL) {
         order_place_of(reader, event, &place);
-        line_of(&place, *line);
+        order_line(&place, *line);
     }
     return *line != NULL ? *line : "";
 }
@@ -163,14 +149,14 @@ static bool print_rank(const struct tool *tool, const struct arguments *args, ui
 static void print_side(const char *folder, const struct replay_event *event,
                        const struct order_place *place)
 {
-    char before[PATH_MAX + 64], line[LINE_TEXT];
+    char before[PATH_MAX + 64], line[ORDER_LINE];
 
     if (event->times == 0) {
         printf("  %s: no further event\n", folder);
         return;
     }
     snprintf(before, sizeof before, "  %s, event %" PRIu64 ": ", folder, event->number);
-    print_event(before, event, line_of(place, line));
+    print_event(before, event, order_line(place, line));
 }
 
 /* 0; 1 they differ, which is printed; -1 a record cannot be read. */
