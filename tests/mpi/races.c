@@ -255,6 +255,25 @@ static void waited_synchronous(void)
         get_any();
 }
 
+static void persistent_synchronous(void)
+{
+    MPI_Request request;
+
+    if (rank == 1) {
+        MPI_Ssend_init(&rank, 1, MPI_INT, 0, DATA, MPI_COMM_WORLD, &request);
+        MPI_Start(&request);
+        MPI_Wait(&request, &status);
+        MPI_Request_free(&request);
+        put(2, GO);
+    }
+    if (rank == 2) {
+        get(1, GO);
+        put(0, DATA);
+    }
+    for (int i = 1; rank == 0 && i < 3; i++)
+        get_any();
+}
+
 /* A collective makes the handshake. */
 static void barrier(void)
 {
@@ -341,6 +360,7 @@ static const struct {
              {"one_sender", one_sender},
              {"synchronous", synchronous},
              {"waited_synchronous", waited_synchronous},
+             {"persistent_synchronous", persistent_synchronous},
              {"barrier", barrier},
              {"nonblocking_barrier", nonblocking_barrier},
              {"reported", reported}};

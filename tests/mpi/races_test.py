@@ -126,7 +126,7 @@ def standard(run):
 
 
 def no_race(run):
-    for case in ("handshake", "one_sender", "synchronous", "waited_synchronous", "barrier", "nonblocking_barrier"):
+    for case in ("handshake", "one_sender", "synchronous", "waited_synchronous", "persistent_synchronous", "barrier", "nonblocking_barrier"):
         has(run.run(case, into=case), rf"^matchbox: no receive could have matched differently in this run: mbx races {case}$")
         has(run.report(case, status=0), r"^no race in this run: 1 receive or probe from any source, 2 times\n\Z")
     has(run.report("handshake", status=0, options=["--all"]), r"^  receive at races.c:\d+ \(MPI_Recv from any source, tag 7, on MPI_COMM_WORLD\), 2 times, rank 0$")

@@ -397,6 +397,7 @@ static bool read_received(struct reading *r, const struct trace_event *e)
     return add_op(r, RACES_REPORT, number);
 }
 
+/* Synchronous sends are the only sends that are reported. */
 static bool read_reported(struct reading *r, const struct trace_event *e)
 {
     uint32_t number = find_name(r, NAME_RECEIVE, e->entry);
@@ -405,14 +406,6 @@ static bool read_reported(struct reading *r, const struct trace_event *e)
         return add_op(r, RACES_REPORT, number);
     number = find_name(r, NAME_SEND, e->entry);
     return number == RACES_NONE || add_op(r, RACES_SENT, number);
-}
-
-/* Of sends, only the synchronous ones are reported. */
-static bool read_sync(struct reading *r, const struct trace_event *e)
-{
-    if (e->partner != 0 || r->last_send == RACES_NONE)
-        return true;
-    return add_op(r, RACES_SENT, r->last_send);
 }
 
 static bool read_cancel(struct reading *r, const struct trace_event *e)
@@ -536,8 +529,6 @@ static bool read_one(struct reading *r, const struct trace_event *e, uint64_t ev
         return read_event(r, e);
     case TRACE_REPORTED:
         return read_reported(r, e);
-    case TRACE_SYNC:
-        return read_sync(r, e);
     case TRACE_AT:
         read_at(r, e);
         return true;
