@@ -310,7 +310,7 @@ static void reported(void)
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     int index, count = 0, is_done = 0, indices[2];
 
-    for (int way = 0; way < 6; way++, is_done = count = 0) {
+    for (int way = 0; way < 7; way++, is_done = count = 0) {
         if (rank == 1)
             put(0, DATA);
         if (rank == 2) {
@@ -336,11 +336,13 @@ static void reported(void)
             MPI_Waitany(2, requests, &index, &status);
         if (way == 5)
             MPI_Waitsome(2, requests, &count, indices, MPI_STATUSES_IGNORE);
+        if (way == 6)
+            MPI_Wait(&requests[1], &status);
         put(2, GO);
         get(2, DATA);
         put(1, MORE);
     }
-    for (int way = 0; way < 6 && rank == 1; way++)
+    for (int way = 0; way < 7 && rank == 1; way++)
         get(0, MORE);
 }
 

@@ -135,7 +135,7 @@ def no_race(run):
 def reported(run):
     """Each call that reports a completion makes a handshake."""
     run.run("reported")
-    has(run.report(status=0), r"^no race in this run: 1 receive or probe from any source, 6 times\n\Z")
+    has(run.report(status=0), r"^no race in this run: 1 receive or probe from any source, 7 times\n\Z")
 
 
 def both_orders(run):
