@@ -1631,9 +1631,6 @@ enum mbx_note {
     MBX_NOTE_EVENT = 1,
     /* the program has been told that request, a send or a receive, is complete; number is 0 */
     MBX_NOTE_REPORTED,
-    /* request is a synchronous send; 0: the last send was, and the program has been told that it is
-     * complete; number is 0 */
-    MBX_NOTE_SYNCHRONOUS,
     /* the last send or note was made where the program now calls from; request and number are 0 */
     MBX_NOTE_CALL
 };

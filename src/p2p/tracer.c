@@ -423,9 +423,6 @@ static void note(struct mbx_ep *ep, enum mbx_note what, mbx_request request, uin
     case MBX_NOTE_REPORTED:
         tracepoint_note(ep, &(struct trace_event){.type = TRACE_REPORTED, .entry = request});
         break;
-    case MBX_NOTE_SYNCHRONOUS:
-        tracepoint_note(ep, &(struct trace_event){.type = TRACE_SYNC, .partner = request});
-        break;
     case MBX_NOTE_CALL:
         place_record(ep, TRACE_AT_CALL);
         break;

@@ -4,7 +4,7 @@
  *
  *   receive or probe of the record   its number, and where the program has called it
  *   MPI_Wait, MPI_Test, MPI_Recv     which receives and synchronous sends it reports as complete
- *   send                             where the program has called it, and whether it is synchronous
+ *   send                             where the program has called it
  *
  * A message joins what a rank knows when a call reports it, not when it arrives: decision 63.  Receives of collectives, whose
  * tags are negative, are not noted: they count from when they are complete.  Nor are calls within a completion's callback.
@@ -262,9 +262,6 @@ static int seen_isend(const void *buf, size_t count, ompi_datatype_t *type, int 
     if (err != OMPI_SUCCESS || !is_seen(tag))
         return err;
     note(MBX_NOTE_CALL, 0, 0);
-    if (mode == MCA_PML_BASE_SEND_SYNCHRONOUS)
-        note(MBX_NOTE_SYNCHRONOUS,
-             *request == &ompi_request_empty ? 0 : ((pml_send_t *)*request)->own.handle, 0);
     return err;
 }
 
@@ -281,9 +278,8 @@ static int seen_send(const void *buf, size_t count, ompi_datatype_t *type, int d
         return err;
     }
     err = seen_isend(buf, count, type, dst, tag, mode, comm, &request);
-    return err != OMPI_SUCCESS || request == &ompi_request_empty
-               ? err
-               : end(request, MPI_STATUS_IGNORE);
+    /* a synchronous send never leaves at once: it has a request */
+    return err != OMPI_SUCCESS ? err : end(request, MPI_STATUS_IGNORE);
 }
 
 /* MPI_Start calls the request. */
@@ -298,8 +294,6 @@ static int seen_start(size_t count, ompi_request_t **requests)
         if (err != OMPI_SUCCESS || !is_seen(base->req_tag))
             continue;
         note(MBX_NOTE_CALL, 0, 0);
-        if (is_synchronous(base))
-            note(MBX_NOTE_SYNCHRONOUS, ((const pml_send_t *)base)->own.handle, 0);
     }
     return err;
 }

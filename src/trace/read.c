@@ -108,7 +108,6 @@ static const unsigned shapes[TRACE_TYPES] = {
     [TRACE_AT] = HAS_ENTRY | MAY_PARTNER,
     [TRACE_EVENT] = HAS_ENTRY | MAY_PARTNER,
     [TRACE_REPORTED] = HAS_ENTRY,
-    [TRACE_SYNC] = MAY_PARTNER,
 };
 
 static const char *check_numbers(unsigned shape, bool entry, bool partner)

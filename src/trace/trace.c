@@ -89,7 +89,6 @@ static const char *const type_names[TRACE_TYPES] = {
     [TRACE_AT] = "at",
     [TRACE_EVENT] = "event",
     [TRACE_REPORTED] = "reported",
-    [TRACE_SYNC] = "sync",
 };
 
 const char *trace_type_name(unsigned type)

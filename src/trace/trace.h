@@ -115,15 +115,13 @@
  *
  *   event    0              its number in the record           the receive, or 0: the probe before
  *   reported 0              our send or receive, whose completion the program has been told
- *   sync     0              0                                  our send, which is synchronous; 0: the last one,
- *                                                              whose completion the program has been told
  *
  * A short message has two records and not four, one on each side, for nothing happens between its two events there.  So
  * a send also has, in partner, the protocol + 1 by which the message goes if it leaves at once, and an arrive that meets a
  * receive has, as its amount, the bytes of a message that is all there + 1 (else 0).  If it is complete then, its
  * record is made one that is done, and the reader gives out two events of one time: send and sent, arrive and received.
  *
- * Version 5 had none of the last three.  Version 4 had no short records, and 0 in place of form; version 3 had no records that are done either, and grew by pieces of 64 KiB.  Else
+ * Version 5 had none of the last two.  Version 4 had no short records, and 0 in place of form; version 3 had no records that are done either, and grew by pieces of 64 KiB.  Else
  * they are the same, and are read, too.
  *
  * The k-th message of one envelope that is sent to a peer is the k-th of that envelope that arrives
@@ -225,7 +223,6 @@ enum trace_type {
     TRACE_DROP,
     TRACE_EVENT,
     TRACE_REPORTED,
-    TRACE_SYNC,
     TRACE_TYPES
 };
 

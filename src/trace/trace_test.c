@@ -644,7 +644,7 @@ static const char *const forms[TRACE_TYPES] = {
     [TRACE_DATA] = "ean",   [TRACE_CTS] = "ean",       [TRACE_READ] = "ean",
     [TRACE_SHARE] = "ean",  [TRACE_FIN] = "en",        [TRACE_HAND] = "ewn",
     [TRACE_WAIT] = "an",    [TRACE_WAITED] = "ano",    [TRACE_CLOCK] = "an",
-    [TRACE_EVENT] = "no",   [TRACE_REPORTED] = "n",    [TRACE_SYNC] = "o",
+    [TRACE_EVENT] = "no",   [TRACE_REPORTED] = "n",
 };
 
 /* May a file have this event? */

@@ -255,6 +255,25 @@ static void waited_synchronous(void)
         get_any();
 }
 
+static void persistent_synchronous(void)
+{
+    MPI_Request request;
+
+    if (rank == 1) {
+        MPI_Ssend_init(&rank, 1, MPI_INT, 0, DATA, MPI_COMM_WORLD, &request);
+        MPI_Start(&request);
+        MPI_Wait(&request, &status);
+        MPI_Request_free(&request);
+        put(2, GO);
+    }
+    if (rank == 2) {
+        get(1, GO);
+        put(0, DATA);
+    }
+    for (int i = 1; rank == 0 && i < 3; i++)
+        get_any();
+}
+
 /* A collective makes the handshake. */
 static void barrier(void)
 {
@@ -291,7 +310,7 @@ static void reported(void)
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     int index, count = 0, is_done = 0, indices[2];
 
-    for (int way = 0; way < 6; way++, is_done = count = 0) {
+    for (int way = 0; way < 7; way++, is_done = count = 0) {
         if (rank == 1)
             put(0, DATA);
         if (rank == 2) {
@@ -317,11 +336,13 @@ static void reported(void)
             MPI_Waitany(2, requests, &index, &status);
         if (way == 5)
             MPI_Waitsome(2, requests, &count, indices, MPI_STATUSES_IGNORE);
+        if (way == 6)
+            MPI_Wait(&requests[1], &status);
         put(2, GO);
         get(2, DATA);
         put(1, MORE);
     }
-    for (int way = 0; way < 6 && rank == 1; way++)
+    for (int way = 0; way < 7 && rank == 1; way++)
         get(0, MORE);
 }
 
@@ -341,6 +362,7 @@ static const struct {
              {"one_sender", one_sender},
              {"synchronous", synchronous},
              {"waited_synchronous", waited_synchronous},
+             {"persistent_synchronous", persistent_synchronous},
              {"barrier", barrier},
              {"nonblocking_barrier", nonblocking_barrier},
              {"reported", reported}};

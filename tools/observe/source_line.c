@@ -27,6 +27,11 @@ static struct {
     __typeof__(&dwfl_addrmodule) addrmodule;
     __typeof__(&dwfl_module_getsrc) getsrc;
     __typeof__(&dwfl_lineinfo) lineinfo;
+    __typeof__(&dwfl_module_nextcu) nextcu;
+    __typeof__(&dwarf_haspc) haspc;
+    __typeof__(&dwarf_getsrc_die) getsrc_die;
+    __typeof__(&dwarf_linesrc) linesrc;
+    __typeof__(&dwarf_lineno) lineno;
     __typeof__(&dwfl_linux_proc_find_elf) find_elf;
     __typeof__(&dwfl_standard_find_debuginfo) find_debuginfo;
 } dw;
@@ -46,6 +51,11 @@ static bool load(void)
         {"dwfl_addrmodule", &dw.addrmodule},
         {"dwfl_module_getsrc", &dw.getsrc},
         {"dwfl_lineinfo", &dw.lineinfo},
+        {"dwfl_module_nextcu", &dw.nextcu},
+        {"dwarf_haspc", &dw.haspc},
+        {"dwarf_getsrc_die", &dw.getsrc_die},
+        {"dwarf_linesrc", &dw.linesrc},
+        {"dwarf_lineno", &dw.lineno},
         {"dwfl_linux_proc_find_elf", &dw.find_elf},
         {"dwfl_standard_find_debuginfo", &dw.find_debuginfo},
     };
@@ -56,14 +66,34 @@ static bool load(void)
     return dw.handle != NULL;
 }
 
+/* The file of this address, and in *number its line; or NULL.  dwfl_module_getsrc() looks into a table of addresses
+ * (.debug_aranges), which clang does not write: each compilation unit is asked instead. */
+static const char *find_in_units(Dwfl_Module *module, uint64_t address, int *number)
+{
+    Dwarf_Die *unit = NULL;
+    Dwarf_Addr bias;
+
+    while ((unit = dw.nextcu(module, unit, &bias)) != NULL) {
+        Dwarf_Line *line =
+            dw.haspc(unit, address - bias) == 1 ? dw.getsrc_die(unit, address - bias) : NULL;
+
+        if (line != NULL && dw.lineno(line, number) == 0)
+            return dw.linesrc(line, NULL, NULL);
+    }
+    return NULL;
+}
+
 static const char *find_line(Dwfl *dwfl, uint64_t address, char words[OUTSIDE_MAX])
 {
     Dwfl_Module *module = dw.addrmodule(dwfl, address);
     Dwfl_Line *line = module != NULL ? dw.getsrc(module, address) : NULL;
-    const char *file, *slash;
+    const char *file = NULL, *slash;
     int number;
 
-    file = line != NULL ? dw.lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
+    if (line != NULL)
+        file = dw.lineinfo(line, NULL, &number, NULL, NULL, NULL);
+    else if (module != NULL)
+        file = find_in_units(module, address, &number);
     if (file == NULL)
         return NULL;
     slash = strrchr(file, '/');

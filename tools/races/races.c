@@ -33,8 +33,12 @@ static const char usage[] =
     "  -j, --json     JSON in place of text\n"
     "  -h, --help     this text\n"
     "\n"
-    "The exit status is 0 if there is no race in these runs, 3 if there is one, and 1 if a\n"
-    "trace or record is missing, damaged or cut short.\n";
+    "The exit status is 3 if there is a race, 0 if there is none in these runs, and 1 if this\n"
+    "is not known.  Then the report has a line that begins with `not complete`, or no race\n"
+    "and a line that begins with `not decided`.  It is not complete if a trace or record is\n"
+    "missing, damaged, cut short, unreadable or of another run.  It is also not complete if\n"
+    "the traces of a run contradict each other, several threads receive, a matched probe\n"
+    "took a message that still waited at its sender, or there is no memory.\n";
 
 static const struct option options[] = {{"all", no_argument, NULL, 'a'},
                                         {"json", no_argument, NULL, 'j'},
@@ -61,7 +65,7 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
     return 0;
 }
 
-/* The problems of a run become those of all. */
+/* Adds the problems of a run to all problems. */
 static bool keep_problems(struct races_run *all, const struct races_run *run)
 {
     for (size_t i = 0; i < run->problem_count; i++)
@@ -70,29 +74,31 @@ static bool keep_problems(struct races_run *all, const struct races_run *run)
     return true;
 }
 
-/* 0; -ENOMEM */
-static int add_folder(struct races_groups *groups, struct races_run *all, const char *folder,
-                      uint32_t number)
+static void add_folder(struct races_groups *groups, struct races_run *all, const char *folder,
+                       uint32_t number)
 {
     struct races_run run;
     int err = races_read(&run, folder);
 
     if (err == 0)
         err = races_add(groups, &run, number);
-    if (!keep_problems(all, &run))
-        err = -1;
+    if (!keep_problems(all, &run) || err != 0)
+        all->lacks_memory = true;
     races_run_free(&run);
     mem_free(run.problems);
-    return err;
 }
 
-static bool has_races(const struct races_groups *groups)
+/* The exit status. */
+static int verdict(const struct races_groups *groups, const struct races_run *all)
 {
-    return groups->group_count != 0;
+    if (races_problems(all) != 0)
+        return TOOL_FAILED;
+    if (groups->group_count != 0)
+        return RACES_FOUND;
+    return groups->undecided != 0 ? TOOL_FAILED : TOOL_DONE;
 }
 
-static int report(const struct tool *tool, const struct arguments *args, char **folders,
-                  size_t count)
+static int report(const struct arguments *args, char **folders, size_t count)
 {
     struct races_groups groups = {.site_count = 0};
     struct races_run all = {.folder = NULL};
@@ -104,18 +110,13 @@ static int report(const struct tool *tool, const struct arguments *args, char **
     int status;
 
     for (size_t i = 0; i < count; i++)
-        if (add_folder(&groups, &all, folders[i], (uint32_t)i) != 0 && all.problem_count == 0) {
-            tool_error(tool, "no memory for %s", folders[i]);
-            (void)races_problem(&all, "no memory");
-        }
+        add_folder(&groups, &all, folders[i], (uint32_t)i);
     races_finish(&groups);
     if (args->json)
         races_print_json(&what);
     else
         races_print(&what);
-    status = all.problem_count != 0 ? TOOL_FAILED
-             : has_races(&groups)   ? RACES_FOUND
-                                    : TOOL_DONE;
+    status = verdict(&groups, &all);
     races_groups_free(&groups);
     mem_free(all.problems);
     return status;
@@ -127,8 +128,7 @@ void races_say(const char *folder)
     struct races_run all = {.folder = NULL};
     const struct races_report what = {.groups = &groups, .problems = &all};
 
-    if (add_folder(&groups, &all, folder, 0) != 0 && all.problem_count == 0)
-        (void)races_problem(&all, "no memory");
+    add_folder(&groups, &all, folder, 0);
     races_finish(&groups);
     races_print_line(&what, folder);
     races_groups_free(&groups);
@@ -143,7 +143,7 @@ static int run(const struct tool *tool, int argc, char **argv)
     if (status != 0)
         return status < 0 ? TOOL_DONE : status;
     job_line_of = source_line_in;
-    return report(tool, &args, argv + optind, (size_t)(argc - optind));
+    return report(&args, argv + optind, (size_t)(argc - optind));
 }
 
 const struct tool tool_races = {

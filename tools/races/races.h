@@ -17,12 +17,13 @@
 #include "tools/trace/trace_job.h"
 
 /* The exit status if there are races. */
-#define RACES_FOUND   3
+#define RACES_FOUND        3
 
-#define RACES_PROBLEM 640 /* a line */
-#define RACES_TEXT    640
+#define RACES_PROBLEM      640 /* a line */
+#define RACES_PROBLEMS_MAX 100 /* more are not told */
+#define RACES_TEXT         640
 
-/* What is known besides of a receive or probe, and of a message. */
+/* A receive or probe of the job has this in addition, and a message the next one. */
 struct races_event {
     uint64_t number; /* in the record of its rank; 0: it is no event */
     struct replay_signature signature;
@@ -43,6 +44,7 @@ struct races_run {
     uint64_t unchecked;         /* receives from any source that are no events */
     char (*problems)[RACES_PROBLEM];
     size_t problem_count;
+    bool lacks_memory; /* this is the last problem */
 };
 
 /* ---- races_read.c ---- */
@@ -51,9 +53,15 @@ struct races_run {
 int races_read(struct races_run *run, const char *folder);
 void races_run_free(struct races_run *run);
 
-/* Something is missing or wrong.  False: no memory. */
-bool races_problem(struct races_run *run, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+static inline size_t races_problems(const struct races_run *run)
+{
+    return run->problem_count + run->lacks_memory;
+}
+
+static inline const char *races_problem_at(const struct races_run *run, size_t i)
+{
+    return i < run->problem_count ? run->problems[i] : "no memory";
+}
 
 /* ---- races_group.c ---- */
 
@@ -62,9 +70,10 @@ bool races_problem(struct races_run *run, const char *format, ...)
 struct races_site {
     char text[RACES_TEXT];      /* "receive at solve.c:88 (MPI_Irecv from any source, ...)" */
     uint64_t times;             /* calls that got a message */
-    uint64_t races;             /* those that have an alternative */
+    uint64_t races;             /* calls that have an alternative */
     uint32_t first_rank, ranks; /* ranks: how many have called it; at most two are told apart */
     uint64_t last_raced; /* while they are counted: the last receive with an alternative, + 1 */
+    size_t first_group, group_count; /* of groups, after races_finish() */
 };
 
 /* Messages of two places, of which one was taken and the other could have come first. */
@@ -72,7 +81,8 @@ struct races_group {
     uint32_t site;
     char taken[RACES_TEXT / 2], other[RACES_TEXT / 2]; /* "tag 4, MPI_Send at setup.c:9" */
     uint64_t times, last; /* receives and probes; while they are counted: the last one, + 1 */
-    uint64_t pairs, reversed; /* pairs of ranks; those of which the other order was taken too */
+    uint64_t pairs, reversed; /* pairs of ranks; how many of them the mirrored group has */
+    size_t site_order;        /* while they are sorted */
     bool is_empty;            /* all these messages have no bytes */
     /* the first one */
     uint32_t run, rank, taken_rank, other_rank;
@@ -83,15 +93,15 @@ struct races_group {
 struct races_groups {
     struct races_site *sites;
     struct races_group *groups;
-    size_t site_count, group_count;
-    struct races_pairs *pairs;
+    size_t site_count, group_count, site_slots, group_slots;
+    struct races_index *index;
     uint64_t undecided, unchecked;
 };
 
-/* Adds what is found in a run, whose number is this.  0; -ENOMEM; -EBADMSG, and it is a problem of the run. */
+/* Adds what is found in a run, whose number is this.  0, also if there are problems; -ENOMEM. */
 int races_add(struct races_groups *groups, struct races_run *run, uint32_t number);
 
-/* When all runs are there: which orders were seen; sorts them. */
+/* Call it when all runs are there: finds which orders were seen, and sorts the groups.  The groups of a site are together. */
 void races_finish(struct races_groups *groups);
 void races_groups_free(struct races_groups *groups);
 
@@ -102,6 +112,10 @@ static inline bool races_is_never_seen(const struct races_group *group)
 }
 
 /* ---- races_report.c ---- */
+
+/* Something is missing or wrong.  False: no memory. */
+bool races_problem(struct races_run *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 struct races_report {
     const struct races_groups *groups;

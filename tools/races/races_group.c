@@ -4,9 +4,10 @@
  *
  *   site     calls of one line that ask for the same communicator, source and tag
  *   group    of a site: the places and tags of two sends, of which the first one's message was taken
- *   pair     of a site: two ranks, in the order in which their messages were taken by a rank
+ *   pair     of a group: two ranks, in the order in which their messages were taken by a rank
  *
- * The other order of a pair was seen if the pair of the same ranks in the other order is there, in any of the runs.
+ * The other order of a pair was seen if, in any of the runs, the mirrored group has the pair of the same ranks in the other
+ * order.  The mirrored group is the one of the same two sends, of which the second one's message was taken.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,16 +23,17 @@
 #define NO_GROUP UINT32_MAX
 
 struct pair {
-    uint32_t site, rank; /* site: + 1 */
+    uint32_t group, rank; /* group: + 1 */
     uint32_t taken, other;
-    uint32_t group, zero; /* NO_GROUP: of any */
 };
 
-struct races_pairs {
-    struct hash hash;
+/* Finds what is there already, in all runs. */
+struct races_index {
+    struct hash sites, groups; /* by their texts; a slot is a number + 1 */
+    struct hash pairs;
 };
 
-/* What tells sites of one run apart, and its site + 1. */
+/* Tells sites of one run apart; and its site + 1. */
 struct site_key {
     uint32_t site, place;
     uint64_t comm;
@@ -39,7 +41,7 @@ struct site_key {
     uint32_t kind, zero;
 };
 
-/* What tells groups of one run apart: is_any_tag is that of the site. */
+/* Tells groups of one run apart; the site says whether the tag matters. */
 struct group_key {
     uint32_t site, group; /* site: + 1 */
     uint32_t taken_place, other_place, taken_tag, other_tag;
@@ -58,12 +60,8 @@ struct adding {
 
 static uint64_t pair_hash(const void *arg, const void *slot)
 {
-    const struct pair *p = slot;
-    const uint64_t words[3] = {(uint64_t)p->site << 32 | p->rank,
-                               (uint64_t)p->taken << 32 | p->other, p->group};
-
     (void)arg;
-    return hash_bytes(words, sizeof words);
+    return hash_bytes(slot, sizeof(struct pair));
 }
 
 static bool pair_is(const void *arg, const void *slot, const void *key)
@@ -74,14 +72,36 @@ static bool pair_is(const void *arg, const void *slot, const void *key)
 
 static const struct hash_kind by_pair = {sizeof(struct pair), pair_hash, pair_is};
 
-static bool has_pair(const struct races_pairs *pairs, const struct pair *pair)
+static bool has_pair(const struct races_index *index, const struct pair *pair)
 {
-    return hash_find(&pairs->hash, &by_pair, NULL, pair_hash(NULL, pair), pair) != NULL;
+    return hash_find(&index->pairs, &by_pair, NULL, pair_hash(NULL, pair), pair) != NULL;
 }
 
-static bool add_pair(struct races_pairs *pairs, const struct pair *pair)
+static bool add_pair(struct races_index *index, const struct pair *pair)
 {
-    return has_pair(pairs, pair) || hash_add(&pairs->hash, &by_pair, NULL, pair) == 0;
+    return has_pair(index, pair) || hash_add(&index->pairs, &by_pair, NULL, pair) == 0;
+}
+
+/* ---- texts ---- */
+
+static uint64_t text_hash(uint64_t hash, const char *text)
+{
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash_spread(hash);
+}
+
+/* The array with space for one more entry; NULL: no memory, and nothing has changed. */
+static void *with_space(void *array, size_t count, size_t *slots, size_t size)
+{
+    void *more = array;
+
+    if (count == *slots) {
+        more = mem_realloc(array, (2 * count + 16) * size);
+        if (more != NULL)
+            *slots = 2 * count + 16;
+    }
+    return more;
 }
 
 /* ---- sites ---- */
@@ -129,20 +149,40 @@ static void put_site(const struct races_run *run, uint32_t receive, char text[RA
              line != NULL ? line : "", call);
 }
 
+static uint64_t site_hash(const void *arg, const void *slot)
+{
+    const struct races_groups *g = arg;
+
+    return text_hash(0, g->sites[hash_number(slot) - 1].text);
+}
+
+static bool site_is(const void *arg, const void *slot, const void *text)
+{
+    const struct races_groups *g = arg;
+
+    return strcmp(g->sites[hash_number(slot) - 1].text, text) == 0;
+}
+
+static const struct hash_kind by_site_text = {sizeof(uint32_t), site_hash, site_is};
+
 /* The number of the site with this text; or NO_GROUP. */
 static uint32_t site_of_text(struct races_groups *g, const char *text)
 {
+    uint32_t number =
+        hash_number(hash_find(&g->index->sites, &by_site_text, g, text_hash(0, text), text));
     struct races_site *more;
 
-    for (size_t i = 0; i < g->site_count; i++)
-        if (strcmp(g->sites[i].text, text) == 0)
-            return (uint32_t)i;
-    more = mem_realloc(g->sites, (g->site_count + 1) * sizeof *more);
+    if (number != 0)
+        return number - 1;
+    more = with_space(g->sites, g->site_count, &g->site_slots, sizeof *more);
     if (more == NULL)
         return NO_GROUP;
     g->sites = more;
     more[g->site_count] = (struct races_site){.times = 0};
     snprintf(more[g->site_count].text, RACES_TEXT, "%s", text);
+    number = (uint32_t)g->site_count + 1;
+    if (hash_add(&g->index->sites, &by_site_text, g, &number) != 0)
+        return NO_GROUP;
     return (uint32_t)g->site_count++;
 }
 
@@ -243,25 +283,65 @@ static bool group_is(const void *arg, const void *slot, const void *wanted)
 
 static const struct hash_kind by_group_key = {sizeof(struct group_key), group_hash, group_is};
 
-/* The number of the group with these texts; or NO_GROUP. */
+struct group_text {
+    uint32_t site;
+    const char *taken, *other;
+};
+
+static uint64_t group_text_hash(const struct group_text *text)
+{
+    return text_hash(text_hash(text->site, text->taken), text->other);
+}
+
+static uint64_t group_number_hash(const void *arg, const void *slot)
+{
+    const struct races_groups *g = arg;
+    const struct races_group *group = &g->groups[hash_number(slot) - 1];
+
+    return group_text_hash(&(struct group_text){group->site, group->taken, group->other});
+}
+
+static bool group_number_is(const void *arg, const void *slot, const void *key)
+{
+    const struct races_groups *g = arg;
+    const struct races_group *group = &g->groups[hash_number(slot) - 1];
+    const struct group_text *text = key;
+
+    return group->site == text->site && strcmp(group->taken, text->taken) == 0 &&
+           strcmp(group->other, text->other) == 0;
+}
+
+static const struct hash_kind by_group_text = {sizeof(uint32_t), group_number_hash,
+                                               group_number_is};
+
+/* The number of the group with these texts, + 1; or 0. */
+static uint32_t find_group(const struct races_groups *g, const struct group_text *text)
+{
+    return hash_number(
+        hash_find(&g->index->groups, &by_group_text, g, group_text_hash(text), text));
+}
+
+/* The number of the group with these texts, which is made if it is not there; or NO_GROUP. */
 static uint32_t group_of_text(struct races_groups *g, const struct races_group *wanted)
 {
+    uint32_t number =
+        find_group(g, &(struct group_text){wanted->site, wanted->taken, wanted->other});
     struct races_group *more;
 
-    for (size_t i = 0; i < g->group_count; i++)
-        if (g->groups[i].site == wanted->site &&
-            strcmp(g->groups[i].taken, wanted->taken) == 0 &&
-            strcmp(g->groups[i].other, wanted->other) == 0)
-            return (uint32_t)i;
-    more = mem_realloc(g->groups, (g->group_count + 1) * sizeof *more);
+    if (number != 0)
+        return number - 1;
+    more = with_space(g->groups, g->group_count, &g->group_slots, sizeof *more);
     if (more == NULL)
         return NO_GROUP;
     g->groups = more;
     more[g->group_count] = *wanted;
+    number = (uint32_t)g->group_count + 1;
+    if (hash_add(&g->index->groups, &by_group_text, g, &number) != 0)
+        return NO_GROUP;
     return (uint32_t)g->group_count++;
 }
 
-/* That of an alternative of which *wanted has all but the texts. */
+/* The group of an alternative; *wanted has all of it except the texts. */
 static uint32_t group_of(struct adding *a, uint32_t receive, uint32_t other,
                          struct races_group *wanted)
 {
@@ -304,23 +384,18 @@ static void add_alternative(void *arg, uint32_t receive, uint32_t other)
                                 .other_rank = number_of(a->run, job->messages[other].from),
                                 .event = a->run->events[receive].number,
                                 .other_number = job->messages[other].index};
-    struct pair pair = {.site = group.site + 1,
-                        .rank = group.rank,
-                        .taken = group.taken_rank,
-                        .other = group.other_rank,
-                        .group = NO_GROUP};
+    struct pair pair = {
+        .rank = group.rank, .taken = group.taken_rank, .other = group.other_rank};
 
     if (site->last_raced != receive + UINT64_C(1))
         site->races++;
     site->last_raced = receive + UINT64_C(1);
     number = group_of(a, receive, other, &group);
-    if (number == NO_GROUP || !add_pair(a->groups->pairs, &pair)) {
+    pair.group = number + 1;
+    if (number == NO_GROUP || !add_pair(a->groups->index, &pair)) {
         a->err = -ENOMEM;
         return;
     }
-    pair.group = number;
-    if (!add_pair(a->groups->pairs, &pair))
-        a->err = -ENOMEM;
     if (a->groups->groups[number].last != receive + UINT64_C(1))
         a->groups->groups[number].times++;
     a->groups->groups[number].last = receive + UINT64_C(1);
@@ -336,20 +411,22 @@ int races_add(struct races_groups *groups, struct races_run *run, uint32_t numbe
 
     for (size_t i = 0; i < groups->group_count; i++)
         groups->groups[i].last = 0;
-    if (groups->pairs == NULL)
-        groups->pairs = mem_calloc(1, sizeof *groups->pairs);
+    if (groups->index == NULL)
+        groups->index = mem_calloc(1, sizeof *groups->index);
     a.sites = mem_calloc(run->job.receive_count + 1u, sizeof *a.sites);
-    if (groups->pairs != NULL && a.sites != NULL && count_sites(&a))
+    if (groups->index != NULL && a.sites != NULL && count_sites(&a))
         err = races_find(&run->job, add_alternative, &a, &undecided);
     groups->undecided += undecided;
     groups->unchecked += run->unchecked;
     mem_free(a.sites);
     hash_fini(&a.keys);
     hash_fini(&a.group_keys);
-    if (err == -EBADMSG &&
-        !races_problem(run, "%s: what its traces say cannot all be: nothing of it is checked",
-                       run->folder))
-        return -ENOMEM;
+    if (err == -EBADMSG)
+        return races_problem(run,
+                             "%s: what its traces say cannot all be: nothing of it is checked",
+                             run->folder)
+                   ? 0
+                   : -ENOMEM;
     return err == 0 ? a.err : err;
 }
 
@@ -368,7 +445,50 @@ static int compare_groups(const void *a, const void *b)
         return is_same_x ? 1 : -1;
     if (x->times != y->times)
         return x->times > y->times ? -1 : 1;
-    return x->site != y->site ? (x->site < y->site ? -1 : 1) : strcmp(x->taken, y->taken);
+    if (x->site != y->site)
+        return x->site < y->site ? -1 : 1;
+    return strcmp(x->taken, y->taken) != 0 ? strcmp(x->taken, y->taken)
+                                           : strcmp(x->other, y->other);
+}
+
+/* The groups of a site together. */
+static int compare_sites(const void *a, const void *b)
+{
+    const struct races_group *x = a, *y = b;
+
+    if (x->site_order != y->site_order)
+        return x->site_order < y->site_order ? -1 : 1;
+    return compare_groups(x, y);
+}
+
+/* All groups of a site come at the place of its first one. */
+static void sort_groups(struct races_groups *g)
+{
+    if (g->group_count == 0)
+        return;
+    qsort(g->groups, g->group_count, sizeof *g->groups, compare_groups);
+    for (size_t i = 0; i < g->group_count; i++) {
+        struct races_site *site = &g->sites[g->groups[i].site];
+
+        if (site->group_count++ == 0)
+            site->first_group = i;
+        g->groups[i].site_order = site->first_group;
+    }
+    qsort(g->groups, g->group_count, sizeof *g->groups, compare_sites);
+    for (size_t i = 0; i < g->group_count; i += g->sites[g->groups[i].site].group_count)
+        g->sites[g->groups[i].site].first_group = i;
+}
+
+static bool is_reversed(const struct races_groups *g, const struct pair *pair)
+{
+    const struct races_group *group = &g->groups[pair->group - 1];
+    struct pair mirrored = {
+        .group = find_group(g, &(struct group_text){group->site, group->other, group->taken}),
+        .rank = pair->rank,
+        .taken = pair->other,
+        .other = pair->taken};
+
+    return mirrored.group != 0 && has_pair(g->index, &mirrored);
 }
 
 void races_finish(struct races_groups *g)
@@ -376,27 +496,22 @@ void races_finish(struct races_groups *g)
     const struct pair *pair;
     size_t position = 0;
 
-    while (g->pairs != NULL &&
-           (pair = hash_next(&g->pairs->hash, &by_pair, &position)) != NULL) {
-        struct pair other = *pair;
-
-        if (pair->group == NO_GROUP)
-            continue;
-        other.taken = pair->other;
-        other.other = pair->taken;
-        other.group = NO_GROUP;
-        g->groups[pair->group].pairs++;
-        g->groups[pair->group].reversed += has_pair(g->pairs, &other);
+    while (g->index != NULL &&
+           (pair = hash_next(&g->index->pairs, &by_pair, &position)) != NULL) {
+        g->groups[pair->group - 1].pairs++;
+        g->groups[pair->group - 1].reversed += is_reversed(g, pair);
     }
-    if (g->group_count > 1)
-        qsort(g->groups, g->group_count, sizeof *g->groups, compare_groups);
+    sort_groups(g);
 }
 
 void races_groups_free(struct races_groups *g)
 {
-    if (g->pairs != NULL)
-        hash_fini(&g->pairs->hash);
-    mem_free(g->pairs);
+    if (g->index != NULL) {
+        hash_fini(&g->index->sites);
+        hash_fini(&g->index->groups);
+        hash_fini(&g->index->pairs);
+    }
+    mem_free(g->index);
     mem_free(g->sites);
     mem_free(g->groups);
     *g = (struct races_groups){.site_count = 0};

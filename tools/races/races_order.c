@@ -2,9 +2,9 @@
 /*
  * races_order.c - see races_order.h.
  *
- * A cut says how many operations of each rank have happened.  What a rank knew at a position is a cut: its own operations,
- * those before the sends of messages that were reported to it, and those before the posts of receives of its synchronous sends that
- * were.  Can receive R match message M?  A cut is made of all that must have happened, and grows until it is closed:
+ * A cut says how many operations of each rank have happened.  A rank knew a cut at each position: its own operations, all
+ * operations before the sends of messages that were reported to it, and all before the posts of the receives that took its
+ * synchronous sends, if these sends were reported to it.  Can receive R match message M?  A cut is made of all that must have happened, and grows until it is closed:
  *
  *   a message has arrived ──> it was sent, and all before it in its channel have arrived
  *   a receive Y is open, and a message has arrived that Y accepts and that a later receive has taken, or none
@@ -34,14 +34,23 @@
 /* The messages from one rank to another, in the order of their sends. */
 struct channel {
     uint32_t from, to;
-    uint32_t first, count; /* in by_channel */
-    uint32_t group, groups;
+    uint32_t first, count;        /* in by_channel */
+    uint32_t group[2], groups[2]; /* of each struct grouping */
 };
 
-/* Those of one communicator and tag. */
+/* The messages of a channel with one communicator and tag, or with one communicator. */
 struct group {
     uint32_t comm, tag;
-    uint32_t first, count; /* in by_group */
+    uint32_t first, count; /* in messages */
+};
+
+/* Messages by channel, communicator, perhaps tag, and index. */
+struct grouping {
+    bool has_tags; /* if not, the tags of its groups are 0 */
+    struct group *groups;
+    uint32_t count;
+    uint32_t *messages;
+    uint32_t *latest; /* where the last one of messages[first..i] of a group is taken */
 };
 
 /* From this position on the rank knows so much: a cut. */
@@ -57,9 +66,9 @@ struct rank {
     uint32_t done; /* operations, while the cuts are made */
     /* its receives and probes from any source, by position, and those before which all are over at a position */
     uint32_t *wild;
-    uint32_t *over; /* the latest end of wild[0..i], without those that never end */
+    uint32_t *over; /* the latest end of wild[0..i]; a receive that never ends has none */
     uint32_t wild_count;
-    uint32_t *endless; /* those of wild that never end */
+    uint32_t *endless; /* receives and probes from any source that never end */
     uint32_t endless_count;
     uint32_t *loose; /* receives from one source that got nothing */
     uint32_t loose_count;
@@ -70,7 +79,7 @@ struct arrived {
     uint32_t turn, count;
 };
 
-/* What has happened. */
+/* The operations and arrivals that have happened. */
 struct cut {
     uint32_t *done;          /* operations of each rank */
     struct arrived *arrived; /* of each channel: more than what reports say */
@@ -85,9 +94,9 @@ struct finder {
     uint32_t n;
     struct rank *ranks;
     struct channel *channels;
-    struct group *groups;
-    uint32_t channel_count, group_count;
-    uint32_t *by_channel, *by_group;
+    uint32_t channel_count;
+    uint32_t *by_channel;
+    struct grouping groupings[2]; /* with tags, and for receives of any tag */
     /* of by_channel[i..]: the first position at which one is known to have arrived, at its receiver, or its sender */
     uint32_t *reported, *sent;
     uint32_t *seen; /* of each message: the first position at which its rank is told of it */
@@ -134,6 +143,7 @@ static void blocks_free(struct finder *f)
 /* ---- channels ---- */
 
 static const struct races_message *sorting;
+static bool has_tags;
 
 static int compare_numbers(uint32_t a, uint32_t b)
 {
@@ -159,7 +169,7 @@ static int by_group(const void *a, const void *b)
 
     if (order == 0)
         order = compare_numbers(x->comm, y->comm);
-    if (order == 0)
+    if (order == 0 && has_tags)
         order = compare_numbers(x->tag, y->tag);
     return order != 0 ? order : compare_numbers(x->index, y->index);
 }
@@ -169,7 +179,7 @@ static void channels_make(struct finder *f)
     struct races_message *messages = f->job->messages;
 
     for (uint32_t i = 0; i < f->job->message_count; i++)
-        f->by_channel[i] = f->by_group[i] = i;
+        f->by_channel[i] = i;
     sorting = messages;
     qsort(f->by_channel, f->job->message_count, sizeof *f->by_channel, by_channel);
     for (uint32_t i = 0; i < f->job->message_count; i++) {
@@ -186,26 +196,6 @@ static void channels_make(struct finder *f)
         m->channel = f->channel_count - 1;
         m->index = ++c->count;
     }
-    qsort(f->by_group, f->job->message_count, sizeof *f->by_group, by_group);
-    for (uint32_t i = 0; i < f->job->message_count; i++) {
-        const struct races_message *m = &messages[f->by_group[i]];
-        struct channel *c = &f->channels[m->channel];
-        struct group *g = &f->groups[f->group_count];
-
-        if (c->groups == 0 || g[-1].comm != m->comm || g[-1].tag != m->tag) {
-            *g = (struct group){.comm = m->comm, .tag = m->tag, .first = i};
-            if (c->groups++ == 0)
-                c->group = f->group_count;
-            f->group_count++;
-        }
-        f->groups[f->group_count - 1].count++;
-    }
-}
-
-static const struct races_message *message_at(const struct finder *f, const struct channel *c,
-                                              uint32_t index)
-{
-    return &f->job->messages[f->by_channel[c->first + index - 1]];
 }
 
 /* Where the message is taken at its rank. */
@@ -216,48 +206,77 @@ static uint32_t taken_at(const struct finder *f, uint32_t message)
     return receive != RACES_NONE ? f->job->receives[receive].post : RACES_NONE;
 }
 
-/* Messages of one group are taken in their order. */
-static uint32_t first_of_group(const struct finder *f, const struct group *g, uint32_t position)
+static void grouping_make(struct finder *f, uint32_t number)
 {
-    uint32_t low = 0, high = g->count;
+    struct grouping *all = &f->groupings[number];
+
+    memcpy(all->messages, f->by_channel, f->job->message_count * sizeof *all->messages);
+    has_tags = all->has_tags;
+    qsort(all->messages, f->job->message_count, sizeof *all->messages, by_group);
+    for (uint32_t i = 0; i < f->job->message_count; i++) {
+        const struct races_message *m = &f->job->messages[all->messages[i]];
+        struct channel *c = &f->channels[m->channel];
+        struct group *g = &all->groups[all->count];
+        uint32_t tag = has_tags ? m->tag : 0;
+
+        all->latest[i] = taken_at(f, all->messages[i]);
+        if (c->groups[number] == 0 || g[-1].comm != m->comm || g[-1].tag != tag) {
+            *g = (struct group){.comm = m->comm, .tag = tag, .first = i};
+            if (c->groups[number]++ == 0)
+                c->group[number] = all->count;
+            all->count++;
+        } else if (all->latest[i] < all->latest[i - 1]) {
+            all->latest[i] = all->latest[i - 1];
+        }
+        all->groups[all->count - 1].count++;
+    }
+}
+
+static const struct races_message *message_at(const struct finder *f, const struct channel *c,
+                                              uint32_t index)
+{
+    return &f->job->messages[f->by_channel[c->first + index - 1]];
+}
+
+/* The first message of a group that is not taken before this position: from there on, latest is not less. */
+static uint32_t first_of_group(const struct finder *f, const struct grouping *all,
+                               const struct group *g, uint32_t position)
+{
+    uint32_t low = g->first, high = g->first + g->count;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        if (taken_at(f, f->by_group[g->first + middle]) < position)
+        if (all->latest[middle] < position)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < g->count ? f->job->messages[f->by_group[g->first + low]].index : RACES_NONE;
+    return low < g->first + g->count ? f->job->messages[all->messages[low]].index : RACES_NONE;
 }
 
 /* The index of the first message of this channel that r accepts and no receive before r has taken; or RACES_NONE. */
 static uint32_t first_for(const struct finder *f, const struct races_receive *r,
                           const struct channel *c)
 {
-    uint32_t first = RACES_NONE, low = c->group, high = c->group + c->groups;
+    uint32_t number = r->is_any_tag, tag = r->is_any_tag ? 0 : r->tag;
+    const struct grouping *all = &f->groupings[number];
+    uint32_t low = c->group[number], high = low + c->groups[number], end = high;
 
     if (r->source != RACES_ANY && r->source != c->from)
         return RACES_NONE;
     while (low < high) { /* the first group that is not before r's */
         uint32_t middle = low + (high - low) / 2;
-        const struct group *g = &f->groups[middle];
+        const struct group *g = &all->groups[middle];
 
-        if (g->comm < r->comm || (g->comm == r->comm && !r->is_any_tag && g->tag < r->tag))
+        if (g->comm < r->comm || (g->comm == r->comm && g->tag < tag))
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < c->group + c->groups && f->groups[low].comm == r->comm &&
-           (r->is_any_tag || f->groups[low].tag == r->tag);
-         low++) {
-        uint32_t index = first_of_group(f, &f->groups[low], r->post);
-
-        if (index < first)
-            first = index;
-    }
-    return first;
+    if (low == end || all->groups[low].comm != r->comm || all->groups[low].tag != tag)
+        return RACES_NONE;
+    return first_of_group(f, all, &all->groups[low], r->post);
 }
 
 /* ---- positions ---- */
@@ -599,7 +618,7 @@ static bool must_end(const struct finder *f, const struct cut *cut,
     return false;
 }
 
-/* What follows from a receive that is posted, and has not ended in the cut.  False: there is no such run. */
+/* Adds to the cut what a receive implies that is posted, and has not ended in the cut.  False: there is no such run. */
 static bool end_receive(struct finder *f, struct cut *cut, uint32_t number)
 {
     const struct races_receive *y = &f->job->receives[number];
@@ -623,7 +642,7 @@ static bool end_receive(struct finder *f, struct cut *cut, uint32_t number)
     return y->message != RACES_NONE || y->cancel != RACES_NONE;
 }
 
-/* Those of a rank that are posted in the first cut, and have not ended in the other one. */
+/* Does this for the receives of a rank that are posted in the first cut, and have not ended in the other one. */
 static bool end_of_rank(struct finder *f, const struct cut *posted, struct cut *cut,
                         const struct rank *rank, uint32_t number)
 {
@@ -692,7 +711,7 @@ static bool is_unmatched(const struct finder *f, const struct cut *cut)
     return true;
 }
 
-/* What is before the send of the message, and the messages before it. */
+/* A cut of all that is before the send of the message, and of the messages before it. */
 static struct cut *cut_begin(struct finder *f)
 {
     const struct races_message *m = &f->job->messages[f->message];
@@ -790,9 +809,7 @@ static bool allocate(struct finder *f)
 
     f->ranks = block_of(f, f->n + 1u, sizeof *f->ranks);
     f->channels = block_of(f, messages, sizeof *f->channels);
-    f->groups = block_of(f, messages, sizeof *f->groups);
     f->by_channel = block_of(f, messages, sizeof(uint32_t));
-    f->by_group = block_of(f, messages, sizeof(uint32_t));
     f->reported = block_of(f, messages, sizeof(uint32_t));
     f->sent = block_of(f, messages, sizeof(uint32_t));
     f->seen = block_of(f, messages, sizeof(uint32_t));
@@ -803,9 +820,18 @@ static bool allocate(struct finder *f)
         if (f->cuts[i].done == NULL || f->cuts[i].arrived == NULL || f->cuts[i].ended == NULL)
             return false;
     }
-    return f->ranks != NULL && f->channels != NULL && f->groups != NULL &&
-           f->by_channel != NULL && f->by_group != NULL && f->reported != NULL &&
-           f->sent != NULL && f->seen != NULL;
+    for (int i = 0; i < 2; i++) {
+        f->groupings[i] =
+            (struct grouping){.has_tags = i == 0,
+                              .groups = block_of(f, messages, sizeof(struct group)),
+                              .messages = block_of(f, messages, sizeof(uint32_t)),
+                              .latest = block_of(f, messages, sizeof(uint32_t))};
+        if (f->groupings[i].groups == NULL || f->groupings[i].messages == NULL ||
+            f->groupings[i].latest == NULL)
+            return false;
+    }
+    return f->ranks != NULL && f->channels != NULL && f->by_channel != NULL &&
+           f->reported != NULL && f->sent != NULL && f->seen != NULL;
 }
 
 static int find(struct finder *f, uint64_t *undecided)
@@ -817,6 +843,8 @@ static int find(struct finder *f, uint64_t *undecided)
     if (!positions_make(f))
         return -EBADMSG;
     channels_make(f);
+    grouping_make(f, 0);
+    grouping_make(f, 1);
     arrivals_make(f);
     err = known_make(f);
     if (err == 0)

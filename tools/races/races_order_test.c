@@ -200,7 +200,7 @@ static uint32_t next_of(const struct job *j, const struct state *s, uint32_t fro
     return RACES_NONE;
 }
 
-/* What a step would match. */
+/* A receive and the message that it would match in a step. */
 struct match {
     uint32_t receive, message; /* or RACES_NONE */
 };
@@ -589,7 +589,7 @@ static void test_random(void **state)
     }
     printf("%" PRIu64 " jobs: %" PRIu64 " alternatives in %" PRIu64 "; %" PRIu64 " too large\n",
            seeds, alternatives, with_some, large);
-    /* else the jobs test nothing */
+    /* the jobs must be large enough to test something */
     assert_true(seeds < SEEDS || (with_some > seeds / 20 && large < seeds / 20));
 }
 
@@ -598,7 +598,7 @@ static void test_random(void **state)
 #define ANY RACES_ANY
 #define NO  RACES_NONE
 
-/* What it has found in a job, as "receive-message ". */
+/* Appends an alternative that was found: "receive-message ". */
 static void found_as_text(void *arg, uint32_t receive, uint32_t message)
 {
     char *text = arg;
@@ -701,7 +701,7 @@ static void test_knows_of_two(void **state)
     assert_found(&job, "");
 }
 
-/* What cannot be a job is refused. */
+/* A job whose parts contradict each other is refused. */
 static void test_contradictions(void **state)
 {
     struct races_op first[] = {{RACES_POST, 0}, {RACES_REPORT, 0}, {RACES_SEND, 1}};

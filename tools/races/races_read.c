@@ -10,14 +10,13 @@
  *   cancel                   CANCEL
  *
  * Which send and which arrival are one message is known from tools/trace, which has read the files before: it says by their numbers
- * which events of a file are about which message.  What is in the files is written by others: each number is looked up, and what
- * does not belong together is a problem of the run.
+ * which events of a file are about which message.  Others may have written the files: each number is looked up, and parts that do
+ * not belong together are a problem of the run.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +25,6 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "races.h"
-
-#define PROBLEMS_MAX 100 /* more are not told */
 
 /* A message whose sender, or receiver, has no trace. */
 #define LEFT_OUT (RACES_NONE - 1)
@@ -39,7 +36,7 @@ struct name {
     uint64_t id;
 };
 
-/* Communicators: one for the tags of programs, and one for those of collectives. */
+/* Each communicator is two of these: one for the tags of programs, and one for the tags of collectives. */
 struct comm {
     uint64_t key; /* generation << 32 | context id */
     uint32_t is_collective;
@@ -67,25 +64,6 @@ struct reading {
     uint64_t claims; /* of messages that are not there */
     bool is_wrong;   /* the record does not fit: this is said once */
 };
-
-/* ---- problems ---- */
-
-bool races_problem(struct races_run *run, const char *format, ...)
-{
-    char(*more)[RACES_PROBLEM];
-    va_list args;
-
-    if (run->problem_count == PROBLEMS_MAX)
-        return true;
-    more = mem_realloc(run->problems, (run->problem_count + 1) * sizeof *more);
-    if (more == NULL)
-        return false;
-    run->problems = more;
-    va_start(args, format);
-    vsnprintf(more[run->problem_count++], RACES_PROBLEM, format, args);
-    va_end(args);
-    return true;
-}
 
 static uint32_t rank_number(const struct reading *r)
 {
@@ -173,7 +151,7 @@ static bool comm_of(struct reading *r, uint32_t context_id, uint64_t tag, uint32
 
 /* ---- messages ---- */
 
-/* Those that were sent, and whose receiver is known. */
+/* Reads the messages that were sent, and whose receiver is known. */
 static bool read_messages(struct reading *r)
 {
     struct races_run *run = r->run;
@@ -253,7 +231,7 @@ static bool add_op(struct reading *r, enum races_op_kind kind, uint32_t what)
     return true;
 }
 
-/* The rank of a peer number, as far as the file says; else one that sends nothing. */
+/* The rank of a peer number; if the file does not say it, a rank that sends nothing. */
 static uint32_t rank_of_peer(const struct reading *r, uint32_t number)
 {
     const struct job *traces = &r->run->traces;
@@ -397,6 +375,7 @@ static bool read_received(struct reading *r, const struct trace_event *e)
     return add_op(r, RACES_REPORT, number);
 }
 
+/* Synchronous sends are the only sends that are reported. */
 static bool read_reported(struct reading *r, const struct trace_event *e)
 {
     uint32_t number = find_name(r, NAME_RECEIVE, e->entry);
@@ -405,14 +384,6 @@ static bool read_reported(struct reading *r, const struct trace_event *e)
         return add_op(r, RACES_REPORT, number);
     number = find_name(r, NAME_SEND, e->entry);
     return number == RACES_NONE || add_op(r, RACES_SENT, number);
-}
-
-/* Of sends, only the synchronous ones are reported. */
-static bool read_sync(struct reading *r, const struct trace_event *e)
-{
-    if (e->partner != 0 || r->last_send == RACES_NONE)
-        return true;
-    return add_op(r, RACES_SENT, r->last_send);
 }
 
 static bool read_cancel(struct reading *r, const struct trace_event *e)
@@ -536,8 +507,6 @@ static bool read_one(struct reading *r, const struct trace_event *e, uint64_t ev
         return read_event(r, e);
     case TRACE_REPORTED:
         return read_reported(r, e);
-    case TRACE_SYNC:
-        return read_sync(r, e);
     case TRACE_AT:
         read_at(r, e);
         return true;
@@ -580,7 +549,7 @@ static bool open_record(struct reading *r)
     return true;
 }
 
-/* What is wrong with the record that was read. */
+/* Says what is wrong with the record that was read. */
 static bool close_record(struct reading *r)
 {
     bool is_said = true;
@@ -649,15 +618,18 @@ static void free_paths(char **paths, size_t count)
 }
 
 /* The traces of a folder.  False: no memory. */
-static bool find_traces(const char *folder, char ***paths, size_t *count)
+static bool find_traces(struct races_run *run, char ***paths, size_t *count)
 {
+    const char *folder = run->folder;
     DIR *entries = opendir(folder);
     struct dirent *entry;
     bool is_done = true;
 
     *paths = NULL;
     *count = 0;
-    while (is_done && entries != NULL && (entry = readdir(entries)) != NULL) {
+    if (entries == NULL)
+        return races_problem(run, "%s: %s", folder, strerror(errno));
+    for (errno = 0; (entry = readdir(entries)) != NULL; errno = 0) {
         size_t size = strlen(folder) + strlen(entry->d_name) + 2;
         char **more, *path;
 
@@ -675,8 +647,9 @@ static bool find_traces(const char *folder, char ***paths, size_t *count)
         snprintf(path, size, "%s/%s", folder, entry->d_name);
         (*paths)[(*count)++] = path;
     }
-    if (entries != NULL)
-        closedir(entries);
+    if (is_done && errno != 0)
+        is_done = races_problem(run, "%s: %s", folder, strerror(errno));
+    closedir(entries);
     if (*count > 1)
         qsort(*paths, *count, sizeof **paths, compare_paths);
     return is_done;
@@ -696,13 +669,14 @@ static bool find_missing(struct races_run *run)
             is_said = is_said && races_problem(run, "%s", file->error);
         if (!file->is_read || file->info.rank == TRACE_RANK_UNKNOWN)
             continue;
-        for (; is_said && rank < file->info.rank && run->problem_count < PROBLEMS_MAX; rank++)
+        for (; is_said && rank < file->info.rank && run->problem_count < RACES_PROBLEMS_MAX;
+             rank++)
             is_said =
                 races_problem(run, "%s: there is no trace of rank %" PRIu32, run->folder, rank);
         if (rank <= file->info.rank)
             rank = file->info.rank + 1;
     }
-    for (; is_said && rank < size && run->problem_count < PROBLEMS_MAX; rank++)
+    for (; is_said && rank < size && run->problem_count < RACES_PROBLEMS_MAX; rank++)
         is_said =
             races_problem(run, "%s: there is no trace of rank %" PRIu32, run->folder, rank);
     return is_said;
@@ -732,11 +706,11 @@ int races_read(struct races_run *run, const char *folder)
     bool is_done;
 
     *run = (struct races_run){.folder = folder};
-    is_done = find_traces(folder, &paths, &count);
-    if (is_done && count == 0)
+    is_done = find_traces(run, &paths, &count);
+    if (is_done && count == 0 && run->problem_count == 0)
         is_done = races_problem(
             run, "%s: there are no traces: mbx exec --races=DIR writes them", folder);
-    else if (is_done)
+    else if (is_done && count != 0)
         is_done = job_read(&run->traces, paths, count) == 0 && read_all(&r);
     mem_free(r.message_of);
     hash_fini(&r.comms);

@@ -5,15 +5,36 @@
  *   receive at solve.c:88 (MPI_Irecv from any source, tag 7, on MPI_COMM_WORLD), 12000 times, rank 0
  *     1204 times: another rank's message could have come first (both: MPI_Send at work.c:41)
  *       first at event 17 of rank 0: rank 3's was taken, rank 5's could have come first
- *       the other order was seen, too
+ *       the other order was also seen
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/mem.h"
 #include "races.h"
 #include "tools/common/json.h"
+
+/* ---- problems ---- */
+
+bool races_problem(struct races_run *run, const char *format, ...)
+{
+    char(*more)[RACES_PROBLEM];
+    va_list args;
+
+    if (run->problem_count == RACES_PROBLEMS_MAX)
+        return true;
+    more = mem_realloc(run->problems, (run->problem_count + 1) * sizeof *more);
+    if (more == NULL)
+        return false;
+    run->problems = more;
+    va_start(args, format);
+    vsnprintf(more[run->problem_count++], RACES_PROBLEM, format, args);
+    va_end(args);
+    return true;
+}
 
 /* ---- counts ---- */
 
@@ -36,18 +57,15 @@ static uint64_t count_times(const struct races_report *report, bool has_races)
     return count;
 }
 
-/* Sites with an order that was never seen. */
+/* Sites with an order that was never seen: it comes first in them. */
 static uint64_t count_never_seen(const struct races_report *report)
 {
+    const struct races_groups *all = report->groups;
     uint64_t count = 0;
 
-    for (uint32_t site = 0; site < report->groups->site_count; site++)
-        for (size_t i = 0; i < report->groups->group_count; i++)
-            if (report->groups->groups[i].site == site &&
-                races_is_never_seen(&report->groups->groups[i])) {
-                count++;
-                break;
-            }
+    for (size_t i = 0; i < all->site_count; i++)
+        count += all->sites[i].group_count != 0 &&
+                 races_is_never_seen(&all->groups[all->sites[i].first_group]);
     return count;
 }
 
@@ -93,7 +111,7 @@ static void print_seen(const struct races_group *g)
         printf("    the other order was never seen%s\n",
                is_same ? "" : ", and the two sends differ: look here first");
     else if (g->reversed == g->pairs)
-        printf("    the other order was seen, too\n");
+        printf("    the other order was also seen\n");
     else
         printf("    the other order was seen for %" PRIu64 " of %" PRIu64 " pairs of ranks\n",
                g->reversed, g->pairs);
@@ -119,22 +137,16 @@ static void print_group(const struct races_report *report, const struct races_gr
         printf("    these messages have no data\n");
 }
 
-/* The groups of a site together, in the place of its first one. */
 static void print_sites(const struct races_report *report)
 {
     const struct races_groups *all = report->groups;
 
-    for (size_t i = 0; i < all->group_count; i++) {
-        bool is_first = true;
+    for (size_t i = 0; i < all->group_count;) {
+        const struct races_site *site = &all->sites[all->groups[i].site];
 
-        for (size_t before = 0; before < i; before++)
-            is_first = is_first && all->groups[before].site != all->groups[i].site;
-        if (!is_first)
-            continue;
-        print_site(&all->sites[all->groups[i].site]);
-        for (size_t k = i; k < all->group_count; k++)
-            if (all->groups[k].site == all->groups[i].site)
-                print_group(report, &all->groups[k]);
+        print_site(site);
+        for (size_t end = i + site->group_count; i < end; i++)
+            print_group(report, &all->groups[i]);
     }
 }
 
@@ -144,13 +156,14 @@ static void print_rest(const struct races_report *report)
     uint64_t sites = count_sites(report, false), times = count_times(report, false);
     const char *runs = report->folder_count > 1 ? "these runs" : "this run";
 
-    if (all->site_count == 0 && report->problems->problem_count == 0)
+    if (all->site_count == 0 && races_problems(report->problems) == 0)
         printf("no race in %s: no receive or probe from any source got a message\n", runs);
     else if (sites != 0)
-        printf("no race in %s: %" PRIu64 " %sreceive%s or probe%s from any source, %" PRIu64
+        printf("%s in %s: %" PRIu64 " %sreceive%s or probe%s from any source, %" PRIu64
                " time%s\n",
-               runs, sites, sites < all->site_count ? "other " : "", plural(sites),
-               plural(sites), times, plural(times));
+               all->undecided != 0 ? "no race is known" : "no race", runs, sites,
+               sites < all->site_count ? "other " : "", plural(sites), plural(sites), times,
+               plural(times));
     for (size_t i = 0; report->shows_all && i < all->site_count; i++)
         if (all->sites[i].races == 0) {
             printf("  ");
@@ -162,7 +175,8 @@ static void print_rest(const struct races_report *report)
                "itself, or in another thread\n",
                all->unchecked, plural(all->unchecked));
     if (all->undecided != 0)
-        printf("not decided: %" PRIu64 " pair%s of messages that are too far apart\n",
+        printf("not decided: %" PRIu64
+               " pair%s of messages that are too far apart; each may be a race\n",
                all->undecided, plural(all->undecided));
 }
 
@@ -172,8 +186,8 @@ void races_print(const struct races_report *report)
 
     print_sites(report);
     print_rest(report);
-    for (size_t i = 0; i < problems->problem_count; i++)
-        printf("not complete: %s\n", problems->problems[i]);
+    for (size_t i = 0; i < races_problems(problems); i++)
+        printf("not complete: %s\n", races_problem_at(problems, i));
 }
 
 void races_print_line(const struct races_report *report, const char *folder)
@@ -190,8 +204,8 @@ void races_print_line(const struct races_report *report, const char *folder)
     if (report->groups->undecided != 0)
         fprintf(stderr, ", but %" PRIu64 " pair%s of messages could not be decided",
                 report->groups->undecided, plural(report->groups->undecided));
-    if (report->problems->problem_count != 0)
-        fprintf(stderr, ", as far as is known (%s)", report->problems->problems[0]);
+    if (races_problems(report->problems) != 0)
+        fprintf(stderr, ", as far as is known (%s)", races_problem_at(report->problems, 0));
     fprintf(stderr, ": mbx races %s\n", folder);
 }
 
@@ -226,9 +240,8 @@ static void json_site(const struct races_report *report, uint32_t number)
     json_number("times", site->times);
     json_number("races", site->races);
     json_begin("groups", '[');
-    for (size_t i = 0; i < report->groups->group_count; i++)
-        if (report->groups->groups[i].site == number)
-            json_group(report, &report->groups->groups[i]);
+    for (size_t i = 0; i < site->group_count; i++)
+        json_group(report, &report->groups->groups[site->first_group + i]);
     json_end(']');
     json_end('}');
 }
@@ -243,8 +256,8 @@ void races_print_json(const struct races_report *report)
     json_number("unchecked", report->groups->unchecked);
     json_number("undecided", report->groups->undecided);
     json_begin("problems", '[');
-    for (size_t i = 0; i < report->problems->problem_count; i++)
-        json_text(NULL, report->problems->problems[i]);
+    for (size_t i = 0; i < races_problems(report->problems); i++)
+        json_text(NULL, races_problem_at(report->problems, i));
     json_end(']');
     json_end('}');
 }

@@ -212,10 +212,6 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_REPORTED:
         printf("%" PRIx64, e->entry);
         break;
-    case TRACE_SYNC:
-        if (e->partner != 0)
-            printf("s%" PRIx64, e->partner);
-        break;
     case TRACE_FIN:
     case TRACE_HAND:
         printf("r%" PRIx64, e->entry);
