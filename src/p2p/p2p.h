@@ -49,7 +49,7 @@ PART_FITS(peer, assembly, struct assembly);
 struct peer_defer {
     bool is_deferred; /* a send to it is deferred, in any module: receives that it has announced
                          are not used; backlog.c */
-    bool defers;      /* it defers its sends to us, as far as we know; receiver.c */
+    bool defers;      /* we believe that it defers its sends to us; receiver.c */
 };
 PART_FITS(peer, defer, struct peer_defer);
 #define peer_defer(peer) PART((peer)->defer, struct peer_defer)

@@ -140,7 +140,7 @@ bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint6
 /* Is the copy of the message that leaves measured? */
 bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer);
 
-/* Would a message of size bytes that peer sends now come in buffers, as far as we know of peer? */
+/* Do we expect that a message of size bytes that peer sends now comes in buffers? */
 bool path_comes_in_buffers(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 
 /* May both sides each copy a part of a long message of peer? */

@@ -133,7 +133,7 @@ struct replay_writer;
 int replay_write_open(const char *folder, const struct replay_job *job,
                       struct replay_writer **out);
 
-/* An event.  Of a receive it is open: its number, for replay_write_fill(). */
+/* Writes an event.  The outcome of a receive is open: replay_write_post() returns its number, for replay_write_fill(). */
 void replay_write_event(struct replay_writer *w, const struct replay_signature *signature,
                         const struct replay_outcome *outcome);
 uint64_t replay_write_post(struct replay_writer *w, const struct replay_signature *signature);

@@ -15,7 +15,7 @@
  *   I1  items that have left the ring are in chunks: commit.items of them; the others are in the ring, each with its lap
  *   I2  the second word of an item is stored last, with release; before, the item is none, or what it was
  *   I3  the slot of the commit that holds is not written
- *   I4  places[n % FORMAT_RING] is the item of receive n, if n is not one of those that have left the ring
+ *   I4  places[n % FORMAT_RING] is the item of receive n, if that has not left the ring
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ struct replay_writer {
     int fd, late; /* -1: there is none */
     unsigned char *map;
     struct format_item_words *ring;
-    uint64_t items, gone; /* items so far; those that have left the ring */
+    uint64_t items, gone; /* items so far; items that have left the ring */
     uint64_t posted;      /* receives so far */
     uint64_t events;      /* so far */
     uint64_t late_count;  /* entries of the other file */
@@ -304,7 +304,7 @@ static inline unsigned replay_write_slot_of(struct replay_writer *w,
     return w->recent_slot;
 }
 
-/* The low bits of a word but for the lap: what an event is. */
+/* The low bits of a word without the lap: they say which event it is. */
 #define WORD_IS UINT64_C(0xffff00f)
 
 /* If the last item is this event, it happens once more. */

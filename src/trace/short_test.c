@@ -50,7 +50,8 @@ static struct trace_event regular_at(unsigned i)
     return kinds[i % ARRAY_COUNT(kinds)];
 }
 
-/* Of many peers: their forms have numbers of each other's now and then.  Numbers go forth and back, by little and by much. */
+/* Events of many peers: sometimes a form has the number that another one had.  Entries grow and shrink, by little and by
+ * much. */
 static struct trace_event mixed_at(unsigned i)
 {
     static const enum trace_type types[] = {TRACE_POST, TRACE_ARRIVE, TRACE_TAKE};
@@ -116,8 +117,8 @@ static void test_layout(void **state)
 
 /* ---- which records are short ---- */
 
-/* Of which size is the record of an event that has these numbers, and comes so late, behind one of its form with other numbers?
- * It is read as it was recorded. */
+/* The size of the record of an event that has these numbers, late_ns after an event of its form whose numbers were
+ * `before`.  It is read as it was recorded. */
 static size_t size_behind(uint64_t before, uint64_t entry, uint64_t partner, uint64_t late_ns)
 {
     static struct trace_reader reader;
@@ -164,7 +165,7 @@ static void test_short_space(void **state)
     assert_int_equal(size_behind(5, 5, 5, UINT64_C(1) << 32), 56);
 }
 
-/* Of which size is the third record of a type, which comes so late, and is read as it was recorded? */
+/* The size of the third record of a type, late_ns after the second.  It is read as it was recorded. */
 static size_t size_of_third(uint64_t late_ns)
 {
     static struct trace_reader reader;
@@ -249,7 +250,7 @@ static void test_moved_records(void **state)
 
 /* ---- what is forged ---- */
 
-/* What is said of a short record with this first word, behind two records of the story. */
+/* The error for a short record with this first word, after two records of the story. */
 static const char *said_of_short(uint64_t word)
 {
     unsigned char first[8];
@@ -259,7 +260,7 @@ static const char *said_of_short(uint64_t word)
     return said_of_forged(TRACE_SHORT_SIZE, 0, first, sizeof first);
 }
 
-/* What is said of a tiny record of this type there. */
+/* The error for a tiny record of this type, after two records of the story. */
 static const char *said_of_tiny(unsigned type)
 {
     const unsigned char first[4] = {(unsigned char)(type | 64)};
@@ -295,7 +296,7 @@ static void test_forged_short(void **state)
         strstr(said_of_short(same | 1 << 10), "record 2: it needs an entry or a partner"));
 }
 
-/* Of posts and arrives there were only long records, and of other types none. */
+/* Before it there were long records of posts and arrives, and no records of other types. */
 static void test_forged_tiny(void **state)
 {
     (void)state;

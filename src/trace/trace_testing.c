@@ -307,7 +307,7 @@ void try_kill_at_the_end(unsigned whole, size_t torn)
     unlink(trace_path(0));
 }
 
-/* What is there of the story, which has been cut. */
+/* The records that are whole are read of a file that is cut there. */
 static void assert_cut(size_t cut, unsigned events)
 {
     char error[TRACE_ERROR_MAX], offset[64];
@@ -353,7 +353,7 @@ void try_each_bit(unsigned events)
     unlink(trace_path(0));
 }
 
-/* Of the file, which had so many events and has this size now, two are read: what is said of the third record. */
+/* The error for the third record of a file that had so many events and has this size now.  Two are read. */
 static const char *said_behind_two(unsigned events, size_t size)
 {
     static char error[TRACE_ERROR_MAX];

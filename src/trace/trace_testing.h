@@ -41,7 +41,7 @@ int tear_down_folder(void **state);
 /* The i-th event of a story. */
 typedef struct trace_event story_fn(unsigned i);
 
-/* What is recorded, and expected of a file; each test begins with event_at. */
+/* The story that is recorded, and that a file must have; each test begins with event_at. */
 extern story_fn *story;
 
 /* All types, and extreme values, occur. */
@@ -79,7 +79,7 @@ extern unsigned char bytes[BYTES_MAX];
 size_t load_file(const char *path);
 void store_file(const char *path, size_t size);
 
-/* Of how many bytes is the record that begins there? */
+/* The size of the record that begins there. */
 size_t size_at(const unsigned char *file, size_t at);
 
 /* So many records of the file are whole before there; *begin, if it is not NULL: where the next one begins. */

@@ -181,7 +181,7 @@ static void test_who_is_told(void **state)
     post(&cl, 1, 1, 0); /* overlaps with `any` */
     assert_int_equal(cluster_stats(&cl, 1).advert_sent, 0);
     post(&cl, 2, 2, 0);
-    post(&cl, 3, 2, MBX_IGNORE_ALL); /* overlaps with `any`, too */
+    post(&cl, 3, 2, MBX_IGNORE_ALL); /* also overlaps with `any` */
     assert_int_equal(cluster_stats(&cl, 1).advert_sent, 1);
     cluster_close(&cl);
 }

@@ -384,7 +384,7 @@ static void fold(int count, int dies)
     }
 }
 
-/* What was noted until now, and nothing of it later. */
+/* Prints the hash of the results noted until now, and begins a new one. */
 static void say_part(const char *what)
 {
     printf("%s %d: %016llx\n", what, rank, (unsigned long long)hash);

@@ -614,7 +614,7 @@ static void skip_network(void)
         skip();
 }
 
-/* The access is counted, too, though its target makes no progress before or after the close. */
+/* The access is also counted, though its target makes no progress before or after the close. */
 static void a_region_that_closes_performs_what_has_arrived(void **state)
 {
     struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};

@@ -160,7 +160,7 @@ static int count_of(const struct trace_event *events, int count, enum trace_type
     return found;
 }
 
-/* Deferred messages are recorded, too: every message once.  The sender that defers is notified
+/* Deferred messages are also recorded: every message once.  The sender that defers is notified
  * of receives and wins them. */
 static void check_held_story(void)
 {

@@ -27,8 +27,8 @@ struct order_difference {
 /* How many ranks the record of this rank says there are, in *ranks.  0; -1 with what is wrong in error. */
 int order_ranks(const char *folder, uint32_t rank, uint32_t *ranks, char error[ORDER_ERROR]);
 
-/* The first difference of a rank's records in two folders.  is_found: what found nothing is left out.  0; -1 with what is wrong
- * in error: *difference is then that of the events that could be read. */
+/* The first difference of a rank's records in two folders.  is_found: events that found nothing are left out.  0; -1 with the
+ * reason in error: *difference then holds for the events that could be read. */
 int order_compare(const char *const folders[2], uint32_t rank, bool is_found,
                   struct order_difference *difference, char error[ORDER_ERROR]);
 

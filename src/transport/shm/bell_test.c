@@ -262,7 +262,7 @@ static void echo_without_membarrier(void)
 }
 
 /* The owner of a segment without membarrier requests fences from senders; a sender that could
- * not register uses them, too. */
+ * not register also uses them. */
 static void no_wake_is_lost_without_membarrier(void **state)
 {
     pid_t child = start(echo_without_membarrier);

@@ -51,7 +51,7 @@ static void await_more(const struct node *node)
     CHECK(atomic_load(&board->number) > node->arrived);
 }
 
-/* Kills the child somewhere in its stream, and leaves a zombie: a zombie is dead, too. */
+/* Kills the child somewhere in its stream, and leaves a zombie, which counts as dead. */
 static void kill_a_stream(uint64_t after)
 {
     pid_t child = start(stream_until_killed);
