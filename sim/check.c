@@ -38,7 +38,7 @@
 #include "match/oracle.h"
 #include "order.h"
 
-/* ---- who is where ---- */
+/* ---- items by rank ---- */
 
 /* The items that are to meet at one rank. */
 struct place {

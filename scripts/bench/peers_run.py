@@ -94,7 +94,7 @@ def parse(bench, arguments, text):
     return o
 
 
-# ---- the lines that there are ----------------------------------------------------
+# ---- the measured lines ----------------------------------------------------------
 
 class Lines:
     """DIR/lines.txt: what is there, and what is added."""

@@ -171,7 +171,7 @@ void module_watch(struct mbx_ep *ep, size_t from);
 /* From now on receiver.c is notified of each receive; or no longer. */
 void module_watch_all(struct mbx_ep *ep, bool watches);
 
-/* ---- what calls the hook of that name of every module ---- */
+/* ---- calls the hook of this name in every module ---- */
 
 /* 0; or the first error, after the modules opened before are closed again. */
 int module_open(struct mbx_ep *ep);

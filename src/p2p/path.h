@@ -156,7 +156,7 @@ size_t path_shared_copy_from(const struct mbx_ep *ep);
 int path_row(const struct mbx_ep *ep, const struct peer *peer, unsigned index,
              struct mbx_protocol_row *row);
 
-/* ---- what has happened: these alone write peer.path ---- */
+/* ---- events that change a path: these functions alone write peer.path ---- */
 
 /* The peer has just been made. */
 void path_peer_made(struct mbx_ep *ep, struct peer *peer,

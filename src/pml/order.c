@@ -31,7 +31,7 @@
 
 struct order pml_order = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- what is an event ---- */
+/* ---- which calls are events ---- */
 
 OUT_OF_LINE bool order_is_of_thread(void)
 {

@@ -173,7 +173,7 @@ static void ring_take(struct replay_reader *r)
     }
 }
 
-/* ---- what was known late ---- */
+/* ---- outcomes that became known late ---- */
 
 static int late_compare(const void *a, const void *b)
 {

@@ -211,7 +211,7 @@ free_writer:
     return err;
 }
 
-/* ---- out of the ring ---- */
+/* ---- from the ring to a chunk ---- */
 
 /* The oldest items become a chunk.  0 or a negative errno. */
 static int chunk_write(struct replay_writer *w, size_t count)
@@ -346,7 +346,7 @@ uint64_t replay_write_post(struct replay_writer *w, const struct replay_signatur
     return w->posted;
 }
 
-/* ---- what is known late ---- */
+/* ---- outcomes that become known late ---- */
 
 static void late_put(struct replay_writer *w, struct format_late_one one)
 {

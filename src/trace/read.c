@@ -55,7 +55,7 @@ bool trace_text_add(char *text, size_t size, const struct trace_event *event)
     return is_last;
 }
 
-/* ---- what a record may be ---- */
+/* ---- records that are allowed ---- */
 
 /* The fields that a type has; all others are 0. */
 enum shape {

@@ -138,7 +138,7 @@ static void test_no_folder(void **state)
     assert_null(recorder);
 }
 
-/* ---- what fails while it is recorded ---- */
+/* ---- failures while recording ---- */
 
 /* A file grows by pieces of 256 KiB, and is mapped in windows of 4 MiB, of which each begins with the last piece of the one before: whole records of
  * the first piece, if all are long; and events that need several windows. */
@@ -314,7 +314,7 @@ static void test_killed(void **state)
     sys_munmap(recorded, 4096);
 }
 
-/* ---- what is damaged ---- */
+/* ---- damaged files ---- */
 
 static void test_truncated(void **state)
 {
@@ -472,7 +472,7 @@ static void test_all_done(void **state)
 }
 
 /* After a failure nothing is recorded, and trace_done() changes nothing. */
-static void test_done_behind_a_failure(void **state)
+static void test_done_after_a_failure(void **state)
 {
     struct trace_recorder *recorder;
 
@@ -823,7 +823,7 @@ int main(void)
         TEST(test_longer_files),
         TEST(test_done),
         TEST(test_all_done),
-        TEST(test_done_behind_a_failure),
+        TEST(test_done_after_a_failure),
         TEST(test_version_3),
         TEST(test_version_4),
         TEST(test_version_5),

@@ -90,7 +90,7 @@ uint64_t number_at(size_t at, unsigned size);
 /* The check of bytes [from, from + size), and the number in it: the formula of docs/reference/trace-format.md. */
 void put_check(size_t from, size_t size, size_t at, uint64_t number);
 
-/* ---- what is tried with records of each size ---- */
+/* ---- tests for records of each size ---- */
 
 /* Files of few and of many events of a story are read as they were recorded. */
 void try_round_trips(story_fn *of);

@@ -176,7 +176,7 @@ static void has_arrived_bypassing(struct schedule_run *run, struct host_msg *msg
     msg->heard = run->heard;
 }
 
-/* ---- what the shadow tells ---- */
+/* ---- events of the shadow ---- */
 
 static void on_matched(void *arg, struct shadow_recv *shadow,
                        const struct mbx_device_event *event)
@@ -343,7 +343,7 @@ static const struct shadow_events shadow_events = {
     .lost = on_lost,
 };
 
-/* ---- what the device tells ---- */
+/* ---- events of the device ---- */
 
 static void on_fin(void *arg, uint32_t peer, uint32_t message)
 {
@@ -577,7 +577,7 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
     }
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 static void check_step(struct schedule_run *run)
 {

@@ -220,7 +220,7 @@ static long tell(const struct story *story, const struct configuration *config, 
 static const char *last_name;
 static long last_step;
 
-static void test_killed_behind_any_instruction(void **state)
+static void test_killed_after_any_instruction(void **state)
 {
     const struct configuration *config = *state;
 
@@ -261,7 +261,7 @@ static bool is_meant(const struct configuration *config)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_killed_behind_any_instruction, tell_where),
+        cmocka_unit_test_teardown(test_killed_after_any_instruction, tell_where),
     };
 
     argc = test_take_flag(argc, argv, "--long", &is_long);

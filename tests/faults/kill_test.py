@@ -42,7 +42,7 @@ def path(name):
     return os.path.join(BUILD, name)
 
 
-# ---- what exists ----------------------------------------------------------------------------------
+# ---- processes and objects that exist -------------------------------------------------------------
 
 
 def here():

@@ -32,7 +32,7 @@ static char *buffers[MESSAGES_MAX];
 static MPI_Request *sends;
 static size_t send_count;
 
-/* ---- what is the same on all ranks ---- */
+/* ---- random numbers, and the notes of a rank ---- */
 
 static uint64_t draw(uint64_t *state)
 {

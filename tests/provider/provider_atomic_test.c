@@ -546,8 +546,7 @@ static void what_is_injected_may_change_in_every_form(void **state)
     }
 }
 
-/* ---- what the target counts ----------------------------------------------------------------
- */
+/* ---- counters of the target ---------------------------------------------------------------- */
 
 static struct fid_cntr *region_counter(struct fixture *fix, struct fid_mr *mr,
                                        uint64_t accesses)

@@ -196,7 +196,7 @@ bool exec_ucp_is_preloaded(const struct tool *tool, char **argv)
     return false;
 }
 
-/* ---- what is set and installed ---- */
+/* ---- settings and installed libraries ---- */
 
 /* MPICH also needs libucs.  Another process tries to load it, because the library executes code when it is loaded. */
 static bool libucs_loads(void)

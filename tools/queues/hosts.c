@@ -392,7 +392,7 @@ static bool has_ended(struct running *running)
     return running->is_reaped || running->is_left;
 }
 
-/* ---- what it has answered ---- */
+/* ---- answers ---- */
 
 /* The last line of a launcher's standard error, made printable; lines of snapshots do not
  * count. */

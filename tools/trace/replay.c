@@ -129,7 +129,7 @@ void replay_fini(struct replay *replay)
     mem_free(replay->masks);
 }
 
-/* ---- what is wrong ---- */
+/* ---- mistakes ---- */
 
 static int replay_fail(struct replay *replay, const struct trace_event *e, enum kind kind,
                        uint64_t number, const char *what)

@@ -98,7 +98,7 @@ const char *job_otf2_missing(void)
                                  "libopen-trace-format2-10)";
 }
 
-/* ---- what is written ---- */
+/* ---- output ---- */
 
 enum { REGION_PROGRAM, REGION_WAIT }; /* REGION_WAIT + kind */
 
