@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ./dev bench match measured: claims checked, plots, and one page with all of it."""
+"""The report of ./dev bench match: checked claims, plots, and one page with all of them."""
 import base64
 import html
 import io
@@ -93,8 +93,8 @@ def engines_of(lines):
 
 
 class Claim:
-    """What is claimed, the measured medians' worst, the same of the fastest repeats, and of
-    the medians without what `nothing` takes in the same case."""
+    """A claim; the worst of the measured medians; the worst of the fastest repeats; and the worst of
+    the medians minus the time of `nothing` in the same case."""
 
     def __init__(self, number_, text, limit, unit, value, least=None, net=None):
         self.number, self.text, self.limit, self.unit = number_, text, limit, unit
@@ -183,7 +183,7 @@ def mpi_claims(mine):
 
 
 def claims(lines):
-    """Those that this run says anything about."""
+    """The claims about which this run has results."""
     mine = chosen(lines, engine="matchbox")
     hot = chosen(mine, bench="match") + chosen(mine, bench="match_mpi")
     yield from beyond_list(lines)

@@ -105,7 +105,7 @@ REASON = re.compile(r"has not answered|are not seen|on their way|^rank \d+ \(pid
 
 
 def until_ring(look):
-    """As until(); the look names the ring.  Failed, too, if too many looks miss it without a reason."""
+    """As until(); the look names the ring.  It also fails if too many looks miss the ring without a reason."""
     misses = []
 
     def is_wrong(result):
@@ -142,7 +142,7 @@ def test_ring(args):
         # a launcher for each host; and one that prints labels before the lines
         each = [word for host in NAMES for word in ("--launch", enter(host))]
         until_ring(lambda: run(args.mbx, "doctor", *PATIENT, *each))
-        # a launcher that leaves a process behind, which keeps its standard error
+        # this launcher leaves a process that keeps its standard error open
         stays = f"sh -c 'sleep infinity >/dev/null & exec \"$@\"' sh {enter('%h')}"
         result = until_ring(lambda: run(args.mbx, "doctor", "--hosts", ",".join(NAMES), "--launch", stays, *PATIENT))
         expect("has not answered" not in result[1], "what a launcher leaves behind is waited for", result[1])

@@ -743,7 +743,7 @@ def perf_overlap_runs_every_mode_that_is_here():
 
 def what_is_computed_takes_its_time():
     """More computation takes longer, and a transfer with it takes no less.  The time of a transfer is set;
-    if other programs run, too, the test retries until one try is undisturbed."""
+    if other programs run at the same time, the test retries until one try is undisturbed."""
     for _ in looks():
         rows = []
         for percent in ("10", "1000"):

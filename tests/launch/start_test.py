@@ -335,7 +335,7 @@ def test_slurm():
 
 
 def test_mpich_on_hosts():
-    """MPICH's launcher finds the hosts, too."""
+    """MPICH's launcher also finds the hosts."""
     if not shutil.which("mpiexec.mpich"):
         raise NotHere("there is no MPICH")
     result = on_hosts(2, "mpiexec.mpich", "-hosts", "h1,h2", "-n", "2", "hostname")

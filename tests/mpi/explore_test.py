@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""explore_test.py BUILD - mbx explore tells runs apart, and repeats those that are wrong.
+"""explore_test.py BUILD - mbx explore tells runs apart, and repeats the wrong ones.
 
 The program is explore.c, whose arguments say in which order the messages of each run arrive.  So nothing here depends on
 time: a deadlock is one, and a run that is too long never ends.
@@ -52,7 +52,7 @@ class Explore:
         return subprocess.run(words, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     def runs(self, options, orders, status, before=()):
-        """What it prints about a run for each of these orders.  before: words in front of the job."""
+        """Returns the lines about the runs, one for each of these orders.  before: words in front of the job."""
         patience = ["--limit", f"{PATIENCE_S}s"]  # a deadlock is found later on a busy machine
         done = self.words([self.mbx, "explore", "-n", str(len(orders)), *patience, *options, "--", *before, *self.job(orders)])
         check(done.returncode == status, f"{options} {orders} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
