@@ -63,7 +63,7 @@ static void help(void)
         "  --count N        so many jobs, from seed 1, or --first, on (default: 100)\n"
         "  --ranks N        ranks of each job, up to %u (default: the seed says)\n"
         "  --per-rank N     operations of a rank, about (default: the seed says)\n"
-        "  --memory         in some jobs an allocation fails now and then\n"
+        "  --memory         in some jobs an allocation fails sometimes\n"
         "  --doctor         ranks that block; is mbx doctor's graph right about who is "
         "deadlocked?\n"
         "  --replays        each job is recorded and replayed over another network: does each\n"

@@ -46,7 +46,7 @@ FIGURES = [
            rows="kind", columns="what", value="bytes_per_entry", unit="bytes"),
     Figure("replay", "Replay", "What does an operation cost in the order of a real program?",
            x="trace"),
-    Figure("mpi_behind", "MPI: half a round trip behind N posted receives", "What does a program "
+    Figure("mpi_behind", "MPI: half a round trip after N posted receives", "What does a program "
            "see of the queue's depth?"),
     Figure("mpi_expected", "MPI: N posted receives met in reverse order, 1 of 8 ANY_SOURCE",
            "Cost per message: posting, matching, moving 8 bytes."),
@@ -179,7 +179,7 @@ def mpi_claims(mine):
             if 16 in lines and depth in lines:
                 median, least = (number(lines[depth], key) / number(lines[16], key)
                                  for key in ("median_ns", "min_ns"))
-                yield Claim(8, f"MPI {mode} at {depth} beside 16", limit, "times", median, least)
+                yield Claim(8, f"MPI {mode} at {depth} compared with 16", limit, "times", median, least)
 
 
 def claims(lines):

@@ -307,4 +307,4 @@ ASKED = [
              ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
              {"full": {"16": 16, "64": 64}, "short": {"16": 16}, "quick": {"4": 4}}, contact, by_distance=False),
 ]
-PEERS = Bench("peers", "Matchbox beside its peers", ASKED, list(ALL))
+PEERS = Bench("peers", "Matchbox and its peers", ASKED, list(ALL))

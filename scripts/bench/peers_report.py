@@ -219,7 +219,7 @@ def page(lines, bench, all_cells, pictures):
     every = [cells for group in all_cells.values() for cells in group]
     if any(cells.figure.aim for cells in every):
         yield from aims(every)
-    yield from ["## Where Matchbox loses", "", "| question | cores | | behind in | most |",
+    yield from ["## Where Matchbox loses", "", "| question | cores | | cases lost | most |",
                 "| --- | --- | --- | ---: | --- |"]
     ours = [name for name, who in ALL.items() if who.is_ours()]
     for cells in every:

@@ -43,7 +43,7 @@ static void check_bytes(struct schedule_run *run, const struct host_recv *recv)
         schedule_wrong(run, "receive r%d has not the bytes of m%d", recv_id(run, recv),
                        recv->message);
     if (!schedule_bytes_are(recv->buf + size, sizeof recv->buf - size, UNTOUCHED))
-        schedule_wrong(run, "bytes behind m%d were written in r%d", recv->message,
+        schedule_wrong(run, "bytes after m%d were written in r%d", recv->message,
                        recv_id(run, recv));
 }
 

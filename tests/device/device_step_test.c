@@ -239,7 +239,7 @@ static void test_killed_after_any_instruction(void **state)
         stride = is_long ? 1 : 1 + count / (test_is_quick() ? 4 : 16);
         for (last_step = stride / 2; last_step < count; last_step += stride, told++)
             tell(&stories[s], config, last_step);
-        printf("%s: %s, %ld instructions, killed behind %ld of them\n", config->name,
+        printf("%s: %s, %ld instructions, killed after %ld of them\n", config->name,
                stories[s].name, count, told);
     }
     last_name = NULL;
@@ -249,7 +249,7 @@ static int tell_where(void **state)
 {
     (void)state;
     if (last_name != NULL)
-        fprintf(stderr, "%s, killed behind instruction %ld\n", last_name, last_step);
+        fprintf(stderr, "%s, killed after instruction %ld\n", last_name, last_step);
     return 0;
 }
 

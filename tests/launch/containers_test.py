@@ -181,7 +181,7 @@ def test_nothing_is_left_behind():
             while left := processes.marked(mark) or own & {path for _, path in passing()}:
                 if time.monotonic() > end:
                     processes.kill_marked(mark)
-                    raise Failed(f"{name}: left behind: {left}")
+                    raise Failed(f"{name}: processes or files are left: {left}")
                 os.sched_yield()
 
 

@@ -145,7 +145,7 @@ def test_ring(args):
         # this launcher leaves a process that keeps its standard error open
         stays = f"sh -c 'sleep infinity >/dev/null & exec \"$@\"' sh {enter('%h')}"
         result = until_ring(lambda: run(args.mbx, "doctor", "--hosts", ",".join(NAMES), "--launch", stays, *PATIENT))
-        expect("has not answered" not in result[1], "what a launcher leaves behind is waited for", result[1])
+        expect("has not answered" not in result[1], "mbx waited for a process that a launcher has left", result[1])
         until_ring(lambda: doctor(args, "--rounds", "3"))
         check_alone(args)
         check_silent(args)

@@ -80,7 +80,7 @@ def expect_nothing_left(mark, what):
     while left := marked(mark):
         if time.monotonic() > end:
             processes.kill_marked(f"{MARK}={mark}")
-            raise Failed(f"{what}: left behind {left}")
+            raise Failed(f"{what}: it has left {left}")
         time.sleep(0.01)
 
 

@@ -232,7 +232,7 @@ static void *wait_in_vain(void *arg)
     struct waiting *wait = arg;
     int err = mbx_wait(wait->ep, wait->request, 50 * CLOCK_MS, NULL);
 
-    check(err == -ETIMEDOUT, "mbx_wait in vain", err);
+    check(err == -ETIMEDOUT, "mbx_wait without a completion", err);
     return NULL;
 }
 

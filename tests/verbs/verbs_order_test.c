@@ -531,7 +531,7 @@ static void random_histories(void **state)
         else
             histories_of(seed);
     }
-    printf("%llu histories: the adapter matched %llu, passed %llu; %llu messages beside it "
+    printf("%llu histories: the adapter matched %llu, passed %llu; %llu messages outside it "
            "waited for its "
            "answer; too late were %llu receives asked back and %llu cancelled\n",
            (unsigned long long)histories(count), (unsigned long long)sums.matched,
