@@ -164,7 +164,7 @@ def passing():
         return [(inode.decode(), path.decode()) for inode, path in re.findall(rb" (\d+) (@matchbox/[0-9a-f]{8})$", sockets.read(), re.M)]
 
 
-def test_nothing_is_left_behind():
+def test_nothing_is_left():
     """All processes are killed at once, while they run."""
     for name, words in containers():
         mark = uuid.uuid4().hex

@@ -250,7 +250,7 @@ def check_schema(document):
         jsonschema.validate(document, json.load(file))
 
 
-def look_in_vain(args, looks):
+def look_without_deadlock(args, looks):
     for _ in range(looks):
         result = doctor(args, "--between", "50")
         expect(result[0] == 0 and "no rank is deadlocked" in result[1], "a job that goes on is accused", "%d\n%s%s" % result)
@@ -260,9 +260,9 @@ def test_goes_on(args):
     """No rank is accused in a running job, nor while the network between its hosts is interrupted and messages are under
     way."""
     with Job(args, "running_ring"):
-        look_in_vain(args, 1)  # a look takes long if six ranks have two cores
+        look_without_deadlock(args, 1)  # a look takes long if six ranks have two cores
     with Job(args, "resting_ring"):
-        look_in_vain(args, SILENT)
+        look_without_deadlock(args, SILENT)
         result = doctor(args, "--between", "10", "--rounds", "5")
         expect(result[0] == 0 and "5 rounds: no rank was deadlocked" in result[1], "a job that goes on is accused", "%d\n%s%s" % result)
         expect(run(HOSTS, "cut", "h2")[0] == 0, "cut")

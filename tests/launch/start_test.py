@@ -85,7 +85,7 @@ def test_a_program():
     expect(result[0] == 0 and "all words right" in result[1], "the example", result)
 
 
-def test_mpi_beside():
+def test_with_mpi_in_one_program():
     if not os.path.exists(path("tests/mpi/both")):
         raise NotHere("built without MPI")
     late = f"LD_PRELOAD={path('tests/mpi/liblate_return.so')}"
