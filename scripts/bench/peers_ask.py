@@ -57,7 +57,7 @@ def timed(build, command):
 
 
 def figures_of(figure, why):
-    """Returns its result; raises the failure that all runs have in common."""
+    """Returns its result; its failure becomes Unmeasured, with `why`."""
     try:
         return figure()
     except pingponglib.Failed as error:

@@ -59,7 +59,7 @@ class Races:
         return ["mpiexec", "--oversubscribe", "-n", "3", self.program, self.folder, case, *order]
 
     def run(self, case, *order, into="run", options=()):
-        """Returns the lines that mbx exec prints at its end."""
+        """Returns the last line of mbx exec."""
         done = self.mbx_is(["exec", *options, f"--races={into}", *self.job(case, *order)], 0)
         has(done.stderr, r"collectives use messages \(OMPI_MCA_coll=\^sm,")
         return done.stderr.splitlines()[-1]
