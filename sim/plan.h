@@ -85,7 +85,7 @@ void plan_free(struct plan *plan);
 /* Gives a plan another network, other settings and other times: its operations stay the same. */
 void plan_move(struct plan *plan);
 
-/* The same with another list of operations, which the copy owns. */
+/* Copies a plan.  The copy owns a list of operations of its own. */
 void plan_copy(struct plan *to, const struct plan *from);
 
 /* Lines of settings, and a line for each operation. */

@@ -100,7 +100,7 @@ def search(run):
 
 
 def shuffled(run):
-    """The same arrivals, in as many orders as there are: each wrong one is repeated by its replay."""
+    """The arrivals are the same in all runs, and the orders differ: each wrong one is repeated by its replay."""
     run.env["MBX_HANG"] = "500ms"
     said = run.runs(["--seed", "3"], ["123s"] * SHUFFLED, FOUND)
     has(said, rf"^explore: {SHUFFLED} runs, [2-6] different orders: ")
@@ -137,7 +137,7 @@ def checked(run):
 
 
 def first_fails(run):
-    """And each run starts a process that does not end by itself."""
+    """The first run fails.  Each run starts a process that does not end by itself."""
     said = run.runs([], ["312", "312"], FOUND, ["sh", "-c", 'tail -f /dev/null & exec "$@"', "sh"])
     has(said, r"^explore: 2 runs, one order: all end as run 1 does \(exit status 1\)$", r"^  run 1: exit status 1\n    repeats in its replay; ")
     check("run 2:" not in said, said)

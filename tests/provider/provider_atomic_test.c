@@ -266,7 +266,7 @@ static ssize_t call_one(struct fixture *fix, enum form form, enum fi_op op,
                              fix->addr[1], 0, KEY, type, op, &contexts[0]);
 }
 
-/* The same call in pieces: 2 and 4 elements, 3 and 3, 1 and 5. */
+/* Makes the call in pieces: 2 and 4 elements, 3 and 3, 1 and 5. */
 static ssize_t call_vector(struct fixture *fix, enum form form, enum fi_op op,
                            enum fi_datatype type)
 {

@@ -395,7 +395,7 @@ static bool sums_up(const struct arguments *args)
     return args->summary && is_launcher() && environ_get("MBX_STATS_FILE") == NULL;
 }
 
-/* And says how many races there were. */
+/* Executes the command, and says how many races there were. */
 static int execute_races(const struct tool *tool, char **command, const struct arguments *args)
 {
     char folder[PATH_MAX];

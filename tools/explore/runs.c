@@ -224,7 +224,7 @@ bool explore_run(struct explore_search *s, uint64_t n)
 
 /* ---- replays ---- */
 
-/* The same result, and if that was another output, the same output. */
+/* Has the replay the same result, and, if this was another output, the same output? */
 static bool repeats(struct explore_search *s, uint64_t n, const struct files *files)
 {
     const struct explore_run *run = &s->runs[n - 1];
