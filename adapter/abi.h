@@ -150,7 +150,7 @@ static inline size_t adapter_ring_bytes(uint32_t count, size_t stride)
 struct adapter_page {
     _Atomic uint64_t doorbell; /* counts what was posted */
     char apart[CACHE_APART - 8];
-    _Atomic uint32_t sleeps;     /* the daemon sleeps: a doorbell needs the eventfd, too */
+    _Atomic uint32_t sleeps;     /* the daemon sleeps: a doorbell also needs the eventfd */
     _Atomic uint32_t said;       /* how many texts there have been */
     char text[ADAPTER_TEXT_MAX]; /* the last text: why something ended with an error */
 };

@@ -262,8 +262,8 @@ static void send_fields(struct batch *out, const struct mesh *mesh, const uint64
     }
 }
 
-/* One exchange.  mine are the values of this rank's leaves; beside[l] becomes the value that
- * link l delivered. */
+/* One exchange.  `mine` has the values of this rank's leaves; the value that link l delivers is
+ * stored in `beside[l]`. */
 static void exchange(const struct mesh *mesh, const uint64_t *mine, uint64_t *beside,
                      int is_first, uint64_t *random)
 {

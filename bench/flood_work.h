@@ -30,7 +30,7 @@ struct flood_got {
     uint64_t mark; /* as passed to carrier_send(), or FLOOD_NO_MARK */
 };
 
-/* ---- what a carrier does; it ends the program when something fails ---- */
+/* ---- operations of a carrier, which end the program if they fail ---- */
 
 extern const char carrier_name[];  /* of the program */
 extern const char carrier_about[]; /* how to start it */
@@ -54,7 +54,7 @@ uint64_t carrier_high_water(void);
 
 void carrier_close(void);
 
-/* ---- what it may use ---- */
+/* ---- functions for a carrier ---- */
 
 /* Prints an error message and ends the program with status 1. */
 void flood_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

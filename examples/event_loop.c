@@ -44,7 +44,7 @@ static void must_errno(int result, const char *what)
     must(result < 0 ? -errno : 0, what);
 }
 
-/* ---- what there may be to do ---- */
+/* ---- events ---- */
 
 static void post(struct loop *l)
 {

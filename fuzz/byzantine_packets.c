@@ -157,7 +157,7 @@ static uint64_t credit_of_victim(const struct byzantine *byzantine)
     return peer_credit(peer)->envelopes + (peer->advert != NULL ? peer->advert->envelopes : 0);
 }
 
-/* A plausible value for a field, as far as the byzantine endpoint knows. */
+/* A value for a field: a plausible one, if the byzantine endpoint knows one. */
 static uint64_t take_field(struct byzantine *byzantine, struct input *in, enum field field)
 {
     uint8_t what = take(in);

@@ -228,7 +228,7 @@ static void make_bytes(const struct input *in)
             "a file cannot be written");
 }
 
-/* ---- what is done with them ---- */
+/* ---- use of the events ---- */
 
 /* All times must be within the job, and all numbers must refer to something. */
 static void check_job(const struct job *job)

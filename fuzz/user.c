@@ -97,7 +97,7 @@ mbx_request user_request(const struct user *user, uint8_t which)
     return used != SLOTS ? user->slots[used].request : 0;
 }
 
-/* ---- what it does ---- */
+/* ---- operations ---- */
 
 /* Records a message to the other user that has left, or will. */
 static void note(struct user *user, uint32_t context, uint64_t tag, size_t size)
@@ -344,7 +344,7 @@ void user_act(struct user *user, struct input *in)
     }
 }
 
-/* ---- what comes of it ---- */
+/* ---- checks ---- */
 
 static bool is_all(const unsigned char *bytes, size_t size, unsigned char byte)
 {

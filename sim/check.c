@@ -3,8 +3,8 @@
  * check.c - the law: there is an order in which messages may have arrived at each rank, such
  * that the oracle, told of posts, cancels and these arrivals, does what the library did.
  *
- * What is known of a rank is its own order of posts, matched probes, cancels and completions
- * (its clock), and which receive got which message.  That orders arrivals; a(m) is that of m:
+ * A rank's own order of posts, matched probes, cancels and completions is known (its clock), and
+ * which receive got which message.  This orders arrivals; a(m) is the arrival of message m:
  *
  *   receive r got m          a(m) before the moment at which r was seen complete
  *   matched probe p got m    a(m) before p
@@ -16,12 +16,13 @@
  *                            the cancel before a(m)
  *
  * If these contradict each other, no order explains what happened: a message has overtaken
- * another one, or an earlier receive was passed over.  If not, they are put into one order, and
- * the oracle of src/match, linear scans to be read beside the MPI standard, has the last word.
- * Nothing in the library is looked at for this, so it holds for whatever way a message takes.
+ * another one, or an earlier receive was passed over.  If they do not, the arrivals are put into
+ * one order, and the oracle of src/match (linear scans, which can be compared with the MPI
+ * standard line by line) decides.  The check reads no state of the library, so it is the same
+ * for every way that a message can take.
  *
- * Who has died leaves messages of which nobody knows whether they came: those that nobody got
- * do not count, nor do receives that ended because of it.
+ * Nobody knows which messages of a rank that died arrived.  Such a message does not count if
+ * nobody got it, and a receive that ended because of the death does not count either.
  */
 #include "check.h"
 
@@ -37,7 +38,7 @@
 #include "match/oracle.h"
 #include "order.h"
 
-/* ---- who is where ---- */
+/* ---- items by rank ---- */
 
 /* The items that are to meet at one rank. */
 struct place {
@@ -217,7 +218,7 @@ static bool was_gone(struct place *p, const struct item *message, const struct i
     return message->taken_by != 0 && taker->posted < take->posted;
 }
 
-/* What is known from take, which got message number m. */
+/* Adds the order that follows from `take`, which got message number m. */
 static void know_taken(struct place *p, struct order *o, const struct item *take, uint32_t m)
 {
     const struct item *message = p->messages[m];
@@ -333,7 +334,7 @@ static void feed_post(struct place *p, struct oracle *oracle, const struct item 
         oracle_extract(oracle, got);
 }
 
-/* What the rank did at each tick of its clock: the post or cancel of a take, or NULL. */
+/* The item that the rank posted or cancelled at each tick of its clock, or NULL. */
 static const struct item **clock_items(const struct place *p)
 {
     const struct item **items =
@@ -407,8 +408,8 @@ static bool has_limit(uint64_t limit)
     return limit < CREDIT_UNLIMITED;
 }
 
-/* What was kept here for others never was more than was promised.  What a matched probe takes
- * at its sender is its caller's own. */
+/* A rank never kept more for others than it promised.  A message that a matched probe takes at
+ * the sender belongs to the caller of the probe. */
 static void check_memory(struct job *job, uint32_t who, const struct stats *s)
 {
     struct mbx_limits limits;

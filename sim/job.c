@@ -168,7 +168,7 @@ static void run_cancels(struct job *job)
     settle(job, sim_now());
 }
 
-/* What a replay has withheld is posted after all, and nothing comes for it. */
+/* Posts the receives that a replay has withheld: no message may come for them. */
 static void run_withheld(struct job *job)
 {
     for (uint32_t i = 0; i < job->plan->count && job->why[0] == '\0'; i++) {

@@ -23,7 +23,7 @@
 
 struct mbx_ep;
 
-/* What has become of an operation. */
+/* An operation, and its state. */
 struct item {
     struct op op;
     bool is_live;      /* it was done, and is to complete if it has a request */
@@ -93,13 +93,13 @@ struct job {
     char why[256];         /* empty: all is right */
 };
 
-/* True if all was right; else why says what was not.  replay: of replays_run(), or NULL. */
+/* True if all was right; otherwise `why` says what was wrong.  replay: of replays_run(), or NULL. */
 bool job_run(const struct plan *plan, struct replay *replay, bool is_verbose,
              struct job_counts *counts, char *why, size_t size);
 
 void job_counts_add(struct job_counts *sum, const struct job_counts *counts);
 
-/* Of all jobs until now. */
+/* The counts of all jobs until now. */
 const struct wait_counts *job_waits(void);
 
 /* The first thing that is wrong is what counts. */

@@ -8,8 +8,8 @@
  *   sim --count 100 --first 7      jobs 7 to 106
  *   sim --replays --count 100      each job is recorded, and replayed over another network
  *
- * One line for each job with --lines, and what was counted at the end.  A job that fails is
- * shrunk and printed.  What is printed of a job follows from its seed alone.
+ * With --lines each job prints a line.  The counts are printed at the end.  A job that fails is
+ * shrunk and printed.  The output for a job depends on its seed alone.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -63,7 +63,7 @@ static void help(void)
         "  --count N        so many jobs, from seed 1, or --first, on (default: 100)\n"
         "  --ranks N        ranks of each job, up to %u (default: the seed says)\n"
         "  --per-rank N     operations of a rank, about (default: the seed says)\n"
-        "  --memory         in some jobs an allocation fails now and then\n"
+        "  --memory         in some jobs an allocation fails sometimes\n"
         "  --doctor         ranks that block; is mbx doctor's graph right about who is "
         "deadlocked?\n"
         "  --replays        each job is recorded and replayed over another network: does each\n"
@@ -239,7 +239,7 @@ static uint64_t seconds_now(void)
     return (uint64_t)now.tv_sec;
 }
 
-/* Goes on behind a failure: others may be of another kind. */
+/* Continues after a failure: the next one may be of another kind. */
 static bool run_campaign(const struct options *o, struct totals *totals)
 {
     uint64_t begin = seconds_now(), told = begin, seed = 0, failed = 0, now;

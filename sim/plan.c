@@ -27,7 +27,7 @@ const char *const op_names[OP_KINDS] = {
     "discard", "cancel", "add",    "stall", "die",   "leave",
 };
 
-/* What the seed has decided for the whole job. */
+/* Values that the seed decides for the whole job. */
 struct profile {
     struct random r;
     uint64_t span_ns;
@@ -95,7 +95,8 @@ static void draw_settings(struct plan *p, struct profile *m)
     p->capacity = chance(m, 50) ? 1 + below(m, 4) : 256;
 }
 
-/* What came later is drawn by chance of its own, so that what else a seed means stays. */
+/* Options that were added later have a random generator of their own, so that older seeds keep
+ * their meaning. */
 static void draw_device(struct profile *m, char params[PLAN_PARAMS][40])
 {
     int i = PLAN_PARAMS - 6;
@@ -271,7 +272,7 @@ static void draw_envelope(struct profile *m, struct op *op)
     op->tag = below(m, m->is_narrow ? 2 : 3);
 }
 
-/* What else it accepts. */
+/* Draws the wildcards and the size of a receive. */
 static void draw_pattern(struct profile *m, struct op *op)
 {
     static const uint64_t ignores[] = {0, 0, 1, 2, MBX_IGNORE_ALL};

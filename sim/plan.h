@@ -58,15 +58,15 @@ struct plan {
     uint32_t variants, capacity; /* capacity: for RTRs at each endpoint */
     bool has_deaths, has_device;
     uint32_t percent_memory; /* of the times that a rank is woken, an allocation may fail */
-    uint32_t percent_waits;  /* of operations behind which the rank waits: waits.h */
+    uint32_t percent_waits;  /* of operations after which the rank waits: waits.h */
     bool tells_waits;        /* ... and the operations that it waits for are known */
-    uint32_t percent_pieces; /* of sends and receives whose data is behind callbacks */
+    uint32_t percent_pieces; /* of sends and receives whose data callbacks give */
     bool is_replayed; /* replays.h: it runs three times; of its operations program.h says */
     bool is_buffered; /* ... and a send may be complete before its message is received */
     uint32_t percent_calls; /* of operations after which the rank tests or waits: program.h */
     uint32_t percent_blocking; /* ... of which so many wait */
     uint32_t percent_depends;  /* of operations that depend on what the rank was told */
-    char params[PLAN_VARIANTS][PLAN_PARAMS][40]; /* rank r has those of r % variants */
+    char params[PLAN_VARIANTS][PLAN_PARAMS][40]; /* rank r has params[r % variants] */
     struct op *ops;                              /* by rank, then by time */
     uint32_t count, last_id;
 };
@@ -85,7 +85,7 @@ void plan_free(struct plan *plan);
 /* Gives a plan another network, other settings and other times: its operations stay the same. */
 void plan_move(struct plan *plan);
 
-/* The same with another list of operations, which the copy owns. */
+/* Copies a plan.  The copy owns a list of operations of its own. */
 void plan_copy(struct plan *to, const struct plan *from);
 
 /* Lines of settings, and a line for each operation. */

@@ -58,7 +58,7 @@ void program_begin(struct program *program)
     *program = (struct program){.last_source = PLAN_ANYBODY};
 }
 
-/* ---- what a rank knows ---- */
+/* ---- results that a rank knows ---- */
 
 static uint64_t mixed(uint64_t knows, uint64_t value)
 {
@@ -110,7 +110,7 @@ static void learn_outcome(struct job *job, struct program *program, const struct
     }
 }
 
-/* ---- operations that depend on it ---- */
+/* ---- operations that depend on these results ---- */
 
 static void depend_send(const struct program *program, struct random *r, struct op *op)
 {

@@ -43,7 +43,7 @@ static bool content_is(const unsigned char *buf, uint32_t id, size_t size)
     return true;
 }
 
-/* What makes the content of this message. */
+/* The number from which the content of this message is made. */
 static uint32_t content_of(const struct item *message)
 {
     return message->op.id + message->key;
@@ -318,8 +318,8 @@ static int unpack(void *context, size_t offset, const void *from, size_t size)
     return 0;
 }
 
-/* The options of an operation whose data is at buf, or behind callbacks that lead there.  Returns
- * what to pass as its buffer. */
+/* Fills the options of an operation whose data is at buf: the library gets it there, or through
+ * callbacks.  Returns the argument to pass as the buffer. */
 static void *lay_out(const struct job *job, const struct op *op, unsigned char *buf,
                      struct mbx_options *options, struct mbx_layout *layout)
 {
@@ -434,7 +434,8 @@ static int do_claimed(struct job *job, struct item *item)
     return mbx_mrecv(ep, probe->message, buf, op->size, &options, &item->request);
 }
 
-/* What mbx_cancel() has said of a send that was not seen complete: 0; -EBADMSG it may not. */
+/* Checks the result of mbx_cancel() for a send that was not seen complete: 0, or -EBADMSG if it
+ * is not allowed. */
 static int cancel_send(struct item *send, int err)
 {
     if (!op_is_message(&send->op))

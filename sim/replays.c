@@ -425,7 +425,7 @@ static bool run_one(const struct plan *plan, struct replay *replay, const char *
     return ok;
 }
 
-/* How many receives and matched probes of the free run got another message than those of the record. */
+/* How many receives and matched probes got another message in the free run than in the record. */
 static uint32_t differences(const struct record *a, const struct record *b)
 {
     uint32_t count = 0;

@@ -6,7 +6,7 @@
  *   replay     the same programs run over another network, and each outcome is made to be the recorded one
  *   free run   the same over the other network, and nothing is enforced
  *
- * In the replay each operation, each outcome, and each message that a receive or matched probe gets must be those of the
+ * In the replay each operation, each outcome, and each message that a receive or matched probe gets must be as in the
  * record, byte by byte.  The free run shows how often the other network alone changes something: if it never did, the replay
  * would prove nothing.
  *
@@ -24,7 +24,7 @@
 struct job_counts;
 struct replay;
 
-/* The three runs.  True if all was right; else why says what was not. */
+/* Makes the three runs.  True if all was right; otherwise `why` says what was wrong. */
 bool replays_run(const struct plan *plan, bool is_verbose, struct job_counts *counts, char *why,
                  size_t size);
 
@@ -33,7 +33,7 @@ bool replays_tell(void);
 
 /* ---- while a job runs ---- */
 
-/* The program is about to do this operation: is it that of the record? */
+/* Before the program does this operation: is it the recorded one? */
 void replay_look(struct job *job, struct item *item);
 
 /* Does it, as recorded: a receive may be posted otherwise, or not at all. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shrink.c - halves first, then quarters, ... single operations, as long as something goes.
+ * shrink.c - drops operations from a job that fails: halves first, then quarters, and at last
+ * single ones, until nothing can be dropped.
  *
- * What happens by chance in the network changes with every operation that is dropped, so less may
- * fail in another way, or fail no more though nothing needed is missing.  Both are taken as
- * they come: what is left fails, whenever it is run.
+ * Each operation that is dropped changes the random events in the network.  So a smaller job may
+ * fail in another way, or may not fail although no operation that the failure needs is missing.
+ * Both are accepted: the job that remains fails in every run.
  */
 #include "shrink.h"
 

@@ -2,14 +2,14 @@
 /*
  * waits.h - jobs whose ranks block (sim --doctor), and whether mbx doctor's graph is right about them.
  *
- * Behind an operation a rank may wait: for it, for all or one of those that are open, or until a probe finds something.  It begins nothing
- * until that is over.  A job in which all events are over, and a rank waits, is deadlocked by construction: nothing is left
- * that could end it.
+ * After an operation a rank may wait: for this operation, for one or all of its open operations, or until a probe finds
+ * something.  It begins nothing until the wait is over.  A job in which all events are over, and a rank waits, is
+ * deadlocked by construction: nothing is left that could end the wait.
  *
  *   at random moments, two looks at all ranks, of one after the other while the job goes on:
  *                 whoever is called deadlocked never goes on
- *   at the end    exactly those that wait are called deadlocked; of a job whose operations do not say which of them
- *                 is waited for, none but these
+ *   at the end    exactly the ranks that wait are called deadlocked; if the operations of the job do not say which
+ *                 of them is waited for, only ranks that wait are
  */
 #ifndef SIM_WAITS_H
 #define SIM_WAITS_H
@@ -21,7 +21,7 @@ enum wait_kind { WAIT_NOT, WAIT_ONE, WAIT_ALL, WAIT_ANY, WAIT_SOME, WAIT_PROBE, 
 
 #define WAIT_MAX 8
 
-/* Of a rank. */
+/* The wait of a rank. */
 struct wait {
     enum wait_kind kind;
     uint32_t ids[WAIT_MAX]; /* of operations; WAIT_PROBE: of the probe */
@@ -31,7 +31,7 @@ struct wait {
     uint32_t doomed; /* the wait of which was said that it is never over; 0: none */
 };
 
-/* What the graph has said, of one job or of many. */
+/* Results of the graph, for one job or many. */
 struct wait_counts {
     uint64_t diagnoses;         /* pairs of looks */
     uint64_t stuck[WAIT_KINDS]; /* ranks that wait at the end */

@@ -7,10 +7,10 @@
  *   + paid, and not left           <────────── CREDIT
  *
  * No rank sees more than its own part; the simulation, in one thread, sees all of them at one
- * moment.  What a device has received and not passed on yet is on its way, too, and not seen: its
- * receiver's sum may be less than the window until all is quiet, and is never more.  Of a pair of
- * which one is dead, or thinks the other one gone, nothing is known: what was on the way may be
- * lost.
+ * moment.  Packets that a device has received and not passed on yet are still on the way, and
+ * are not counted: the sum of their receiver is never more than the window, and may be less until
+ * all is quiet.  A pair is not checked if one of the two is dead, or takes the other one for
+ * gone: packets that were on the way may be lost.
  */
 #include "windows.h"
 
@@ -28,8 +28,9 @@ struct credits {
     uint64_t envelopes, payload;
 };
 
-/* What a sender has of a receiver's window, or is on its way between the two: [from][to].  And
- * what [from] knows of [to], NULL: nothing; a job of hundreds of ranks looks often. */
+/* of[from][to] is the part of the receiver's window that the sender has, or that is on its way
+ * between the two.  peers[from][to] is the sender's peer structure, or NULL if there is none: it
+ * is kept because a job of hundreds of ranks looks it up often. */
 struct sums {
     struct job *job;
     struct credits *of;
@@ -54,7 +55,7 @@ static uint32_t rank_of(const struct mbx_ep *ep, uint32_t number)
     return sim_whose((const uint8_t *)&ep->peers.addresses[number]);
 }
 
-/* What a packet that is on its way has used, or brings back. */
+/* Counts the credit that a packet on its way has used, or returns. */
 static void count_packet(void *arg, uint32_t from, uint32_t to, const void *bytes, size_t size)
 {
     const struct sums *sums = arg;

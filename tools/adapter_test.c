@@ -144,7 +144,7 @@ static int end(const struct asked *asked, FILE *file, pid_t pid)
     return TOOL_FAILED;
 }
 
-/* ---- what it says ---- */
+/* ---- output ---- */
 
 static void print_case(const struct asked *asked, uint32_t list, const char *what,
                        const char *name, const char *why)

@@ -253,7 +253,7 @@ struct host {
 /* Permitted (or wrong) differences between adapters: MBX_ADAPTER_QUIRKS. */
 enum quirk {
     QUIRK_PLAIN_RECV = 1,  /* recv: an unexpected message completes as IBV_WC_RECV */
-    QUIRK_FIN_RECV = 2,    /* fin-recv: a FIN completes as IBV_WC_RECV, too */
+    QUIRK_FIN_RECV = 2,    /* fin-recv: a FIN also completes as IBV_WC_RECV */
     QUIRK_SYNC = 4,        /* sync: completions carry IBV_WC_TM_SYNC_REQ needlessly */
     QUIRK_APART = 8,       /* apart: separate completions for match and data, for any size */
     QUIRK_EAGER_ONLY = 16, /* eager-only: no rendezvous */

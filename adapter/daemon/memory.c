@@ -93,7 +93,7 @@ static int check(struct client *client, uint64_t addr, uint64_t length, uint32_t
     if ((access & ACCESS_NEEDS_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
         return refuse(
             reply, -EINVAL,
-            "reg_mr: remote write or atomic access needs IBV_ACCESS_LOCAL_WRITE, too");
+            "reg_mr: remote write or atomic access also needs IBV_ACCESS_LOCAL_WRITE");
     if (length == 0 || addr + length < addr)
         return refuse(reply, -EINVAL, "reg_mr: a length of 0, or beyond the end of memory");
     switch (look_at(client, addr, length)) {

@@ -105,7 +105,7 @@ int control_destroy(struct ibv_context *context, uint32_t handle)
     struct adapter_reply reply;
     const int err = control(lib_context(context), &request, &reply, -1, NULL);
 
-    return err == EIO ? 0 : err; /* the objects of a lost adapter are gone, too */
+    return err == EIO ? 0 : err; /* the objects of a lost adapter are gone with it */
 }
 
 int control_query(struct ibv_context *context, enum adapter_query what, uint32_t port,

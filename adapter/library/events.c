@@ -154,7 +154,7 @@ API int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event 
         struct adapter_async_event got;
         const int err = read_event(context->async_fd, &got, sizeof got);
 
-        if (err == EIO) { /* the daemon is gone; every later call reports this, too */
+        if (err == EIO) { /* the daemon is gone; every later call also reports this */
             event->event_type = IBV_EVENT_DEVICE_FATAL;
             return 0;
         }

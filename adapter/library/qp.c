@@ -100,7 +100,7 @@ struct ibv_qp *lib_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
         errno = EOPNOTSUPP;
         return NULL;
     }
-    /* attr begins like struct ibv_qp_init_attr; ibv_create_qp_ex() relies on this, too */
+    /* attr begins like struct ibv_qp_init_attr, as ibv_create_qp_ex() also assumes */
     qp = ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
     if (qp != NULL && (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
         qp_ex_fill(lib_qp(qp));

@@ -221,7 +221,8 @@ void inlet_try_again(struct srq *srq)
 {
     struct inlet *inlet = inlet_of(srq);
     struct list *node, *next;
-    const struct qp *stuck = NULL; /* the first that cannot go on; others rarely wait, too */
+    const struct qp *stuck =
+        NULL; /* the first queue pair that cannot go on; more than one is rare */
 
     list_for_each_safe (node, next, &inlet->waiting) {
         struct buffer *buffer = container_of(node, struct buffer, waits);

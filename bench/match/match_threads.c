@@ -4,17 +4,17 @@
  *            slow each other down?
  * Method     the measured thread does pairs of {message arrives and matches a receive, the
  *            receive is posted again} on an engine with depth receives, in an order that uses
- *            each equally often.  On another core, if there is one, at the same time:
- *            nothing (beside=nobody); the same work by another process, with its own engine
- *            (beside=process); or by a second thread of this process (beside=thread).  They take
- *            turns, repeat by repeat.  Time is the processor time of the measured thread, so
+ *            each equally often.  At the same time another core, if there is one, is idle
+ *            (`beside=nobody`), or does the same work with an engine of its own, in another
+ *            process (`beside=process`) or in a second thread of this process
+ *            (`beside=thread`).  The three take turns, repeat by repeat.  Time is the processor time of the measured thread, so
  *            that other load on the machine matters little.  Two cores may share caches and
  *            memory, or be two threads of one core: the row of the process shows the cost, because
  *            processes share nothing else.  So over_process in the last row is the answer: the
  *            median divided by the median of the process row.
  *
- *   bench=match_threads depth=64 beside=thread median_ns=30.1 min_ns=29.8 over_nobody=1.02
- *       over_process=1.00 repeats=15          (one line)
+ *   `bench=match_threads depth=64 beside=thread median_ns=30.1 min_ns=29.8 over_nobody=1.02`
+ *       `over_process=1.00 repeats=15`        (one line)
  */
 #include <pthread.h>
 #include <sched.h>

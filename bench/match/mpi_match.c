@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   behind     how long is half a round trip with N posted receives in front?
+ * Question   `behind`   how long is half a round trip with N posted receives in front?
  *            expected   what does a message cost when N receives with different tags are
  *                       posted and the messages come in the reverse order?
  *            unexpected what does a message cost when the N messages come first and are
@@ -8,7 +8,7 @@
  *            there      what does an MPI_Recv cost when N messages have arrived and are
  *                       received in the order of arrival?
  *            there_back what does it cost when the newest is received first?
- * Method     two ranks.  behind: both post N receives that nothing matches yet, then batches
+ * Method     two ranks.  `behind`: both post N receives that nothing matches yet, then batches
  *            of ping-pongs, receive posted first; at last the N are sent.  Every WILD-th receive
  *            is ANY_SOURCE (8; 0: none).  expected and unexpected: the time of rank 1 from its first
  *            receive (unexpected: from the arrival of the first message that it waits for) to
@@ -17,7 +17,7 @@
  *            Batches until SECONDS have passed; the first is a warm-up and does not count.
  *            Each message contains its tag, which is checked.
  *
- * usage: mpi_match LABEL behind|expected|unexpected|there|there_back N[,N...] [SECONDS [WILD]]
+ * usage: `mpi_match LABEL behind|expected|unexpected|there|there_back N[,N...] [SECONDS [WILD]]`
  *
  * The same program is run over each MPI; scripts/bench/match does that, with a time limit.
  */

@@ -46,7 +46,7 @@ void sequence_count(struct sequence *s);
 
 void sequence_free(struct sequence *s);
 
-/* The same operations for a narrow engine: context ids and sources are renumbered, and tags
+/* Makes the operations fit a narrow engine: context ids and sources are renumbered, and tags
  * reduced to the bits in which two of them differ.  False if even that does not fit; then
  * *narrow is empty. */
 bool sequence_narrow(const struct sequence *s, struct sequence *narrow);

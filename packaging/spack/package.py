@@ -28,7 +28,7 @@ class Matchbox(MesonPackage):
     depends_on("hwloc@2:", when="+hwloc")
     depends_on("rdma-core", when="+verbs")
 
-    # the headers of Open MPI 5 include those of PMIx
+    # the headers of Open MPI 5 include headers of PMIx
     conflicts("~pmix", when="+openmpi ^openmpi@5:", msg="The component for Open MPI 5 needs PMIx")
     conflicts("platform=darwin", msg="Matchbox runs on Linux")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the benchmark scripts have in common: lines of key=value, what the machine is, and
+"""Common functions of the benchmark scripts: lines of key=value, properties of the machine, and
 programs that run with a limit."""
 import datetime
 import os
@@ -20,7 +20,7 @@ def one_word(text):
 
 
 def machine():
-    """What the numbers depend on, and nothing that names the machine."""
+    """The properties of the machine on which the numbers depend, without its name."""
     model = "unknown"
     with open("/proc/cpuinfo") as lines:
         for line in lines:
@@ -57,7 +57,7 @@ def version(command):
 
 
 def numbers(text, most):
-    """What a list like 8,64,1024 says, of numbers from 1 to most; None if it is no such list."""
+    """The numbers in a list like 8,64,1024, each from 1 to most; None if it is no such list."""
     words = text.split(",")
     if not all(re.fullmatch("[0-9]{1,9}", n) and 1 <= int(n) <= most for n in words):
         return None
@@ -96,7 +96,7 @@ def whole_lines(text):
 
 
 def run_until(who, command, limit_s, env=None):
-    """(the lines of one run, or those that it had said when the time was over; has it ended by itself?)"""
+    """(the lines that one run has printed in this time, has it ended by itself?)"""
     interrupts = []
     # an interrupt during Popen() would leave a process whose id is unknown
     usual = signal.signal(signal.SIGINT, lambda *_: interrupts.append(True))

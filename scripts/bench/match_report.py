@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ./dev bench match measured: claims checked, plots, and one page with all of it."""
+"""The report of ./dev bench match: checked claims, plots, and one page with all of them."""
 import base64
 import html
 import io
@@ -46,7 +46,7 @@ FIGURES = [
            rows="kind", columns="what", value="bytes_per_entry", unit="bytes"),
     Figure("replay", "Replay", "What does an operation cost in the order of a real program?",
            x="trace"),
-    Figure("mpi_behind", "MPI: half a round trip behind N posted receives", "What does a program "
+    Figure("mpi_behind", "MPI: half a round trip after N posted receives", "What does a program "
            "see of the queue's depth?"),
     Figure("mpi_expected", "MPI: N posted receives met in reverse order, 1 of 8 ANY_SOURCE",
            "Cost per message: posting, matching, moving 8 bytes."),
@@ -93,8 +93,8 @@ def engines_of(lines):
 
 
 class Claim:
-    """What is claimed, the measured medians' worst, the same of the fastest repeats, and of
-    the medians without what `nothing` takes in the same case."""
+    """A claim; the worst of the measured medians; the worst of the fastest repeats; and the worst of
+    the medians minus the time of `nothing` in the same case."""
 
     def __init__(self, number_, text, limit, unit, value, least=None, net=None):
         self.number, self.text, self.limit, self.unit = number_, text, limit, unit
@@ -179,11 +179,11 @@ def mpi_claims(mine):
             if 16 in lines and depth in lines:
                 median, least = (number(lines[depth], key) / number(lines[16], key)
                                  for key in ("median_ns", "min_ns"))
-                yield Claim(8, f"MPI {mode} at {depth} beside 16", limit, "times", median, least)
+                yield Claim(8, f"MPI {mode} at {depth} compared with 16", limit, "times", median, least)
 
 
 def claims(lines):
-    """Those that this run says anything about."""
+    """The claims about which this run has results."""
     mine = chosen(lines, engine="matchbox")
     hot = chosen(mine, bench="match") + chosen(mine, bench="match_mpi")
     yield from beyond_list(lines)

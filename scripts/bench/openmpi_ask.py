@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `./dev bench openmpi` asks: the questions of peers_ask.py that the component for Open MPI has an aim for, at
+"""The questions of `./dev bench openmpi`: the ones of peers_ask.py that the component for Open MPI has an aim for, at
 every size and depth that the aim names."""
 from peers_ask import (KIB, LATENCY_KEYS, Aim, Bench, Figure, Question, depth_groups, depths, latency, starts, stream,
                        types, without_depths)

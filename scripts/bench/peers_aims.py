@@ -9,8 +9,8 @@ SAME = 1.005  # smaller differences count as equal, to two digits
 
 
 class Verdict:
-    """Of one case.  ratio: the component's figure over that of the best rival, by the medians of the rounds;
-    ratio_best: by the bests.  None: nobody to compare with has a figure.  note: who was stopped."""
+    """The verdict for one case.  ratio: the component's figure divided by the best rival's, by the medians of the
+    rounds; ratio_best: by the bests; None: no rival has a figure.  note: names the ones that were stopped."""
 
     def __init__(self, figure, x, mine, rivals, stopped):
         self.x, self.mine, self.note = x, mine, ", ".join(f"{ALL[who].title} {why}" for who, why in stopped.items())

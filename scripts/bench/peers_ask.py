@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `./dev bench peers` asks: the questions, and the runs that answer them.
+"""The questions of `./dev bench peers`, and the runs that answer them.
 
 A question has groups of cases; within a group all that are measured take turns.  A run is one of them in one
 group: it gives lines of key=value.  A figure of a question is a key of these lines, over x, in panels.
@@ -45,7 +45,7 @@ def lines_until(build, command, limit_s):
 
 
 def timed(build, command):
-    """Those of lines_of(), and in each line the wall clock and the processors' time of the whole command."""
+    """The lines of lines_of(), each with the wall clock and the processors' time of the whole command."""
     def used():
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         return children.ru_utime + children.ru_stime
@@ -57,7 +57,7 @@ def timed(build, command):
 
 
 def figures_of(figure, why):
-    """What it returns; a failure, as others have it."""
+    """Returns its result; its failure becomes Unmeasured, with `why`."""
     try:
         return figure()
     except pingponglib.Failed as error:
@@ -112,8 +112,8 @@ class Figure:
 
 
 class Aim:
-    """What a form of Matchbox is to reach: times of at most, or rates of at least, factor x those of the best of its
-    rivals.  text: the same in words."""
+    """An aim of a form of Matchbox: times of at most, or rates of at least, factor x the best rival's.  text: the
+    same in words."""
 
     def __init__(self, text, factor, rivals, who="component"):
         self.text, self.factor, self.rivals, self.who = text, factor, rivals, who
@@ -131,7 +131,7 @@ class Question:
 
 
 class Bench:
-    """What `./dev bench FOLDER` measures.  formats: of the plots."""
+    """The measurements of `./dev bench FOLDER`.  formats: of the plots."""
 
     def __init__(self, folder, title, asked, who, formats=("png", "svg")):
         self.name, self.folder, self.title, self.formats = f"bench-{folder}", folder, title, formats
@@ -307,4 +307,4 @@ ASKED = [
              ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
              {"full": {"16": 16, "64": 64}, "short": {"16": 16}, "quick": {"4": 4}}, contact, by_distance=False),
 ]
-PEERS = Bench("peers", "Matchbox beside its peers", ASKED, list(ALL))
+PEERS = Bench("peers", "Matchbox and its peers", ASKED, list(ALL))

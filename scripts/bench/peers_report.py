@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a bench of several peers has measured: tables with what is lost, and plots; peers_aims.py has the aims."""
+"""The report of a bench of several peers: tables with the cases that are lost, and plots; peers_aims.py has the aims."""
 import os
 import statistics
 import sys
@@ -32,8 +32,8 @@ def looks_itself(line):
 
 
 def cores_meanwhile(line, cores):
-    """Of figures of which the looks before and behind the run say cores.  Virtual cores that wait lie far from each other,
-    and those that work come near: who has not looked itself had far ones before and behind its work, for all we know."""
+    """The distance of the cores during a run, if the looks before and after it found `cores`.  Virtual cores that wait are
+    far from each other, and come near when they work: if the program has not looked itself, far ones prove nothing."""
     if cores == "far" and not looks_itself(line):
         return "unknown"
     if "line_median_ns" in line and cores in ("near", "far"):
@@ -103,7 +103,7 @@ class Cells:
         return f"a line takes {min(self.lines_ns):.0f} to {max(self.lines_ns):.0f} ns" if self.lines_ns else ""
 
     def panels(self, cores):
-        """Those in which Matchbox was measured."""
+        """The panels in which Matchbox was measured."""
         return list(dict.fromkeys(key[1] for key in self.values if key[0] == cores and ALL[key[3]].is_ours()))
 
     def left_out(self):
@@ -118,7 +118,7 @@ class Cells:
         return sorted({key[2] for key in self.values if key[:2] == (cores, panel)})
 
     def lost(self, cores, panel, x, name):
-        """(by what factor, to whom) Matchbox is behind the best of its rivals here; None: it is not."""
+        """(by what factor, to whom) Matchbox loses to the best of its rivals here; None: it does not."""
         mine = self.values.get((cores, panel, x, name))
         rivals = {r: self.values[cores, panel, x, r][0] for r in ALL[name].rivals
                   if (cores, panel, x, r) in self.values}
@@ -185,7 +185,7 @@ def section(question, all_cells, pictures):
 
 
 def summary_row(cells, cores, name):
-    """name of Matchbox, in one figure: in how many cases it is behind, and where most; None: there are none."""
+    """For a form of Matchbox, in one figure: how many cases it loses, and which one most; None: there are no cases."""
     cases = [(cores, panel, x) for panel in cells.panels(cores) for x in cells.xs(cores, panel)
              if (cores, panel, x, name) in cells.values and
              any((cores, panel, x, rival) in cells.values for rival in ALL[name].rivals)]
@@ -219,7 +219,7 @@ def page(lines, bench, all_cells, pictures):
     every = [cells for group in all_cells.values() for cells in group]
     if any(cells.figure.aim for cells in every):
         yield from aims(every)
-    yield from ["## Where Matchbox loses", "", "| question | cores | | behind in | most |",
+    yield from ["## Where Matchbox loses", "", "| question | cores | | cases lost | most |",
                 "| --- | --- | --- | ---: | --- |"]
     ours = [name for name, who in ALL.items() if who.is_ours()]
     for cells in every:

@@ -94,7 +94,7 @@ def parse(bench, arguments, text):
     return o
 
 
-# ---- the lines that there are ----------------------------------------------------
+# ---- the measured lines ----------------------------------------------------------
 
 class Lines:
     """DIR/lines.txt: what is there, and what is added."""
@@ -122,7 +122,7 @@ def unit_of(line):
 
 
 def check_same(o, lines, about):
-    """What is gone on with was measured with this commit, on such a machine, by the same peers."""
+    """The results that are resumed must be from this commit, from a machine like this one, and from the same peers."""
     def facts(all_lines):
         return {key: line[key] for line in all_lines if line.get("about") in ("run", "machine", "level")
                 for key in ("commit", "cpu", "cores", "only_cores") if key in line}
@@ -159,7 +159,7 @@ def cores_of(before, behind):
 
 
 def distance(line, measured):
-    """Of a batch of mpi_pt2pt its own."""
+    """The distance of the cores: a batch of mpi_pt2pt has its own."""
     return DISTANCES.get(line.get("distance")) or peers_report.cores_meanwhile(line, measured)
 
 
@@ -227,7 +227,7 @@ class Run:
               f"{unit[1]} {unit[2]}, {unit[3]}{text}", file=sys.stderr, flush=True)
 
     def skip(self, unit, prefix, line):
-        """What is too slow is not tried in the next round; what has failed is."""
+        """A unit that is too slow is not tried in the next round; one that has failed is."""
         text = prefix + " " + " ".join(f"{key}={value}" for key, value in line.items())
         self.note_slow(as_dict(text))
         self.failed_ours |= ALL[unit[3]].is_ours()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who is measured by `./dev bench peers` and `./dev bench openmpi`: Matchbox in its forms and the others, what each
-needs, and how its programs are started."""
+"""The libraries that `./dev bench peers` and `./dev bench openmpi` measure: Matchbox in its forms and the others, what
+each needs, and how its programs are started."""
 import os
 import shutil
 
@@ -15,7 +15,7 @@ DISTANCES = {"core": "one-core", "cache": "near", "far": "far"}  # names as in b
 
 
 class Who:
-    """One line of a plot.  rivals: those that it may lose to."""
+    """One line of a plot.  rivals: the ones to which it may lose."""
 
     def __init__(self, name, title, kind, color, package, rivals=(), style="-"):
         self.name, self.title, self.kind, self.color = name, title, kind, color

@@ -5,7 +5,7 @@ The server listens before it opens its provider, and takes one connection.  So t
 when the server's socket listens, which is looked up and not tried; until then a server that ends
 has said nothing of its provider.  If its port was taken, it is started again at another.
 
-Ports lie outside the range that Linux takes those of clients from.  A client that closes first
+Ports lie outside the range from which Linux takes the ports of clients.  A client that closes first
 leaves its port in TIME_WAIT for a minute, and a listener cannot have it: SO_REUSEADDR helps only
 if both have set it.
 """
@@ -47,7 +47,7 @@ PORTS = own_ports()
 
 
 class Side:
-    """A server or a client.  What it says goes to a file, so that it never waits for a reader."""
+    """A server or a client.  Its output goes to a file, so that it never waits for a reader."""
 
     def __init__(self, role, command, core, env):
         self.role = role
@@ -96,7 +96,7 @@ class Side:
 
 
 def first_to_end(sides, limit_s):
-    """Those that have ended; waits until one has."""
+    """The sides that have ended; waits until one has."""
     poll = select.poll()
     for side in sides:
         poll.register(side.pidfd, select.POLLIN)
@@ -105,7 +105,7 @@ def first_to_end(sides, limit_s):
 
 
 def cores():
-    """Two of those that this process may use."""
+    """Two cores that this process may use."""
     return sorted(os.sched_getaffinity(0))[:2]
 
 
@@ -159,7 +159,7 @@ def half_trip(text):
 
 
 def run_both(server_command, client_command, find, env):
-    """What find() finds in what the client has said.  server_command ends with the option of its port,
+    """The result of find() for the output of the client.  server_command ends with the option of its port,
     client_command(port) is the client's.  Raises Failed, also if find() finds nothing."""
     server, port = start_server(server_command, env)
     sides = [server]

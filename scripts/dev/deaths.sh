@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 #
-# A process dies at each point that has a name, in each scene that comes by it; with --network over a
-# network, in one scene each, as each of them takes a second or two there; with --verbs over the software
-# adapter, and then while that adapter matches, where the adapter dies, too.
+# A process dies at each point that has a name, in each scene that comes by it.  With --network this is
+# over a network, in one scene each, as each of them takes a second or two there.  With --verbs it is
+# over the software adapter, and then while this adapter matches, where the adapter also dies.
 case " $* " in
 *' --verbs '*)
     # shellcheck disable=SC2034 # for prepare

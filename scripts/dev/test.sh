@@ -9,10 +9,10 @@
 #   release               all, and after it what is to be run before a release: lists, network, hosts, verbs, all
 #                         mutants, 40 minutes of simulation, 10 minutes of each fuzzer, other MPIs: hours
 #   gcc clang asan tsan   all tests in this build (gcc; clang; gcc with the sanitizers for addresses and
-#                         undefined behaviour; gcc with the one for threads); clang and tsan without those of
-#                         the tools and of MPI programs, in which another compiler shows nothing, and
+#                         undefined behaviour; gcc with the one for threads); clang and tsan without the tests
+#                         of the tools and of MPI programs, in which another compiler shows nothing, and
 #                         which have one thread
-#   static                what is checked without running it: layers, pages, format, models, these commands
+#   static                checks of the source alone: layers, pages, format, models, these commands
 #   lists                 the behaviour tests with every driver of a device and every length of its list
 #   network               the behaviour tests and most of the provider's over a network, with every provider
 #                         of libfabric that they know, and over shared memory and a network at once

@@ -3,8 +3,9 @@
 """scripts/dev/tests_of.py BUILD NAME... - the tests of these names and files, as `meson test` wants them.
    scripts/dev/tests_of.py --check BUILD  - are the tests of the table there, and has each source file some, with its own?
 
-A name is that of a test, or its beginning up to a "_".  A file is a source file of the tree.  Its tests are those of
-its row in tests/by-file, of the row of the nearest folder there, and those whose program is made from it.
+A NAME is the name of a test, or its beginning up to a "_", or a source file of the tree.  The tests of a file are in
+its row of tests/by-file, and in the row of the nearest folder there; and a test belongs to it if its program is made
+from it.
 """
 import difflib
 import json

@@ -16,8 +16,8 @@ ENDED = '(END)'  # marks a complete run that was searched for
 
 class Event:
     """lane: who acts.  text: what.  start, end: (kind, from lane, to lane) of an arrow that
-    begins or ends here; label: what is written at its beginning.  note: what is written
-    beside the lane.  pair: the (message, receive) that is decided here."""
+    begins or ends here; label: the text at its beginning.  note: the text next to the
+    lane.  pair: the (message, receive) that is decided here."""
 
     def __init__(self, lane, text, start=None, end=None, label='', note=None, pair=None):
         self.lane, self.text, self.start, self.end = lane, text, start, end
@@ -412,7 +412,7 @@ def draw_arrow(drawing, event, y1, y2, bottom):
 
 
 def draw_note(drawing, event, y, whole, last):
-    """Beside the lane, on the side where no queue is."""
+    """Draws the note next to its lane, on the side where no queue is."""
     left = event.lane in LEFT
     x = LANES[event.lane] + (-12 if left else 12)
     wrong = last if event.lane == 'receiver' else not whole
@@ -421,7 +421,7 @@ def draw_note(drawing, event, y, whole, last):
 
 
 def last_words(events, broken, whole):
-    """What the run came to; of a receive that is matched twice, by whom and with what."""
+    """The result of the run; if a receive is matched twice, by whom and with which messages."""
     if whole:
         return 'each receive is matched once, and in order'
     pairs = [event for event in events if event.pair]

@@ -50,7 +50,7 @@ def job_number(mbx):
 
 
 def explained(mbx, process):
-    """What the doctor says of the job, when it has seen the deadlock."""
+    """The doctor's output about the job, as soon as it has seen the deadlock."""
     until = time.monotonic() + LIMIT_S
     while time.monotonic() < until:
         if process.poll() is not None:
@@ -67,7 +67,7 @@ def explained(mbx, process):
 
 
 def said_without(program, where):
-    """What the same program prints over ob1 in some seconds, in which it hangs as well."""
+    """The output of the same program over ob1 in some seconds, in which it hangs as well."""
     with job(mpiexec(2) + OB1 + [program, PATTERN], where) as process:
         end = time.monotonic() + SILENT_S
         while time.monotonic() < end:

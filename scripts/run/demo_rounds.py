@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ./dev demo measures: cases, in rounds in which the ways of sending take turns."""
+"""The measurements of ./dev demo: cases, in rounds in which the ways of sending take turns."""
 import os
 import shutil
 import subprocess

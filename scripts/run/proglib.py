@@ -36,7 +36,7 @@ def environment(stats, trace="", more=None):
 
 
 def end_group(process):
-    """First gently: who runs has memory to unlink, and ranks to end.  What was said."""
+    """Ends the group, first by SIGTERM: its programs have memory to unlink, and ranks to end.  Returns the output."""
     for end in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, end)
@@ -118,8 +118,8 @@ def netpipe(where):
 
 
 def netpipe_whole(where):
-    """How many sizes NetPIPE has found whole, where it was asked to look (-i).  What rank 0 has
-    said lies apart: mpiexec mixes the lines of ranks."""
+    """How many sizes NetPIPE has found whole, if it was asked to look (-i).  Rank 0 has a file of its
+    own, because mpiexec mixes the lines of ranks."""
     path = os.path.join(where, "each.0")
     with open(path) as lines:
         text = lines.read()
@@ -190,9 +190,9 @@ MPI_TESTS = ("p2p", "collectives", "order", "patterns", "rules", "threads", "app
 
 
 def everything(build, ranks, pipe=NETPIPE, size=200, over=None):
-    """What there is to run on so many ranks: (name, command, what prepares its folder, what
-    checks its result; both may be None).  size is that of hpcc's problem; over, the beginning of
-    the commands, if they shall run over something else than Matchbox."""
+    """The programs to run on so many ranks: (name, command, a function that prepares its folder, a
+    function that checks its result; both may be None).  size: of hpcc's problem.  over: the beginning
+    of the commands, if they shall run over something else than Matchbox."""
     mbx = os.path.join(build, "tools", "mbx")
     native = over is None
     over = over or [mbx, "exec", "--through=provider"] + mpiexec(ranks)
@@ -221,8 +221,8 @@ HPCC_RESULTS = ("HPL_Anorm1", "HPL_AnormI", "HPL_BnormI", "HPL_RnormI", "HPL_Xno
 
 
 def result_of(name, where):
-    """What a program of everything() has computed, as text: the same over any MPI library's
-    transport, to the last digit."""
+    """The result of a program of everything(), as text: the same over any MPI library's transport,
+    to the last digit."""
     if name == "NetPIPE":
         return " ".join(str(size) for size in sorted(netpipe(where)))
     if name == "hpcc":

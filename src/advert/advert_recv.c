@@ -70,7 +70,7 @@ static int advert_recv_on_open(struct mbx_ep *ep)
     return 0;
 }
 
-/* ---- is it of use? ---- */
+/* ---- is an advert of use? ---- */
 
 static void advert_was_used(struct advert *advert)
 {
@@ -275,7 +275,7 @@ static void advert_recv_on_posted(struct mbx_ep *ep, struct request *req)
         advert_try(ep, peer, req);
 }
 
-/* ---- the end of it ---- */
+/* ---- the end of an advert ---- */
 
 /* req has left its engine, for a message of its sender or another one, or without a message. */
 static void advert_recv_on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
@@ -309,7 +309,7 @@ static void on_stop(struct mbx_ep *ep)
         pool_for_each(&ep->requests.pool, advert_take_back, ep);
 }
 
-/* ---- what the sender says ---- */
+/* ---- packets of the sender ---- */
 
 /* The open receive that a WRITE of peer names, if the WRITE is valid. */
 static struct request *advert_named(struct mbx_ep *ep, const struct peer *peer,

@@ -59,7 +59,7 @@
 
 #define VAIN_MOST 64
 
-/* ---- what is kept ---- */
+/* ---- adverts that are kept ---- */
 
 /* Makes our credit available, during a comparison or for good. */
 static void credit_fetch(struct peer *peer)

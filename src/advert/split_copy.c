@@ -60,7 +60,7 @@ static bool word_close(struct mbx_ep *ep, struct request *req)
     return lockword_close(ep, &req->split_copy.word, req->peer);
 }
 
-/* ---- is it of use? ---- */
+/* ---- is a shared copy of use? ---- */
 
 /* True: this part is copied by both sides; false: it counts as left out. */
 static bool split_copy_try(struct mbx_ep *ep, struct peer *peer)

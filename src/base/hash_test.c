@@ -37,7 +37,7 @@ static uint64_t hash_of(uint64_t key)
     return hash_mix(key) % hashes;
 }
 
-/* ---- what a slot may be ---- */
+/* ---- states of a slot ---- */
 
 static uint64_t pointer_hash(const void *arg, const void *slot)
 {

@@ -119,7 +119,7 @@ static void poll_beside_takers(int pollers)
     assert_int_equal(s.lock.wanting, 0);
 }
 
-static void test_who_polls_lets_others_in(void **state)
+static void test_a_polling_thread_lets_others_in(void **state)
 {
     (void)state;
     poll_beside_takers(1);
@@ -145,7 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_at_a_time),
-        cmocka_unit_test(test_who_polls_lets_others_in),
+        cmocka_unit_test(test_a_polling_thread_lets_others_in),
         cmocka_unit_test(test_two_who_poll),
         cmocka_unit_test(test_a_futex_that_fails),
     };

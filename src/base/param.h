@@ -19,7 +19,7 @@
  *   PARAM_FOREIGN anything: other code reads it              not at all
  *   PARAM_GONE    nothing: it is no longer a parameter       not at all
  *
- * A SIZE or COUNT with choices takes these words, too: choices[i] is stored as
+ * A SIZE or COUNT with choices also takes these words: choices[i] is stored as
  * UINT64_MAX - i, whatever the range.
  *
  * Letters may be of either case, except in strings.  SIZE also takes KB and KiB, and

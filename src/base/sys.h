@@ -94,7 +94,7 @@ int sys_pidfd_open(pid_t pid);
 /* For options with one argument, such as PR_SET_PTRACER and PR_SET_PDEATHSIG. */
 int sys_prctl(int option, unsigned long argument);
 
-/* ---- what the kernel tells of our memory ---- */
+/* ---- the kernel's data about our memory ---- */
 
 int sys_userfaultfd(int flags); /* O_CLOEXEC is added */
 int sys_ioctl(int fd, unsigned long request, void *argument);

@@ -60,7 +60,7 @@ static void what_is_no_utf8_does_not(void **state)
     expect("\xe6\x41", "?A");
 }
 
-static void every_short_sequence_is_valid_behind_it(void **state)
+static void every_short_sequence_is_valid_after_it(void **state)
 {
     char text[5];
 
@@ -101,7 +101,7 @@ int main(void)
         cmocka_unit_test(characters_stay),
         cmocka_unit_test(commands_to_a_terminal_do_not),
         cmocka_unit_test(what_is_no_utf8_does_not),
-        cmocka_unit_test(every_short_sequence_is_valid_behind_it),
+        cmocka_unit_test(every_short_sequence_is_valid_after_it),
         cmocka_unit_test(a_part_keeps_the_character_at_its_end),
         cmocka_unit_test(lines_stay_lines),
     };

@@ -406,7 +406,7 @@ static void test_a_clock_that_is_replaced_later_is_the_time(void **state)
     }
 }
 
-/* ---- those of the machine ---- */
+/* ---- the ticks of the machine ---- */
 
 static void test_it_is_the_time_of_the_machine(void **state)
 {

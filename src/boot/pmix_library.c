@@ -61,7 +61,7 @@ int pmix_library_load(struct pmix_library *library)
     return 0;
 }
 
-/* ---- who else calls it ---- */
+/* ---- other callers of PMIx ---- */
 
 struct users {
     size_t count;

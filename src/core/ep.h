@@ -128,7 +128,7 @@ static inline void ep_wake_sleeper(struct mbx_ep *ep)
     ep->progress.due |= DUE_MOVE;
 }
 
-/* ---- device_hooks.h: and what holds without a device ---- */
+/* ---- device_hooks.h, with the defaults for an endpoint without a device ---- */
 
 static inline bool device_has_seen_all(struct mbx_ep *ep)
 {
@@ -188,7 +188,7 @@ static inline bool device_is_home(const struct mbx_ep *ep)
     return ep_matches_here(ep) || ep->device->is_home(ep);
 }
 
-/* ---- progress.h, wait.h: for who makes work ---- */
+/* ---- progress.h, wait.h: for modules that make work ---- */
 
 /* Runs this work in each round from now on, until its node leaves the list. */
 static inline void progress_add(struct mbx_ep *ep, struct work *work)

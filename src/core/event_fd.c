@@ -175,7 +175,7 @@ static int dozer_start(struct event_fd *e)
     return -err;
 }
 
-/* ---- what the user's thread asks of it ---- */
+/* ---- requests of the user's thread ---- */
 
 /* The dozer sleeps or is parked, or has found something and made the descriptor readable. */
 static bool has_settled(const struct event_fd *e)

@@ -31,7 +31,7 @@
 
 #include "core/ep.h"
 
-/* ---- of lockword.c alone, and of lockword_valid.c ---- */
+/* ---- only for lockword.c and lockword_valid.c ---- */
 
 enum word_state { WORD_CLOSED, WORD_OPEN, WORD_TAKEN };
 

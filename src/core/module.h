@@ -93,8 +93,8 @@ struct module {
 
     void (*peer_made)(struct mbx_ep *ep, struct peer *peer,
                       const struct transport_address *address);
-    /* The peer is gone, and as far as the transport can tell all its packets have arrived:
-     * operations that wait for it end with this error.  is_new: this is the first call for the
+    /* The peer is gone, and the transport expects no more packets of it: operations that wait
+     * for it end with this error.  is_new: this is the first call for the
      * peer. */
     void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, int error, bool is_new);
     /* Does the module have state, other than requests, that refers to this peer, which is
@@ -171,7 +171,7 @@ void module_watch(struct mbx_ep *ep, size_t from);
 /* From now on receiver.c is notified of each receive; or no longer. */
 void module_watch_all(struct mbx_ep *ep, bool watches);
 
-/* ---- what calls the hook of that name of every module ---- */
+/* ---- calls the hook of this name in every module ---- */
 
 /* 0; or the first error, after the modules opened before are closed again. */
 int module_open(struct mbx_ep *ep);

@@ -85,7 +85,7 @@ OUT_OF_LINE void outq_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t s
     }
 }
 
-/* ---- what is owed ---- */
+/* ---- packets that are owed ---- */
 
 /* Sends the owed packets while there is space.  Returns the number of packets. */
 static int outq_pay(struct mbx_ep *ep, struct peer *peer)

@@ -63,7 +63,7 @@ struct access {
     uint16_t error;       /* of a peer: its result, if is_moved; a positive errno */
 };
 
-/* ---- of a receive that a device may have: shadow.c ---- */
+/* ---- receives that a device may have: shadow.c ---- */
 
 enum shadow_state {
     SHADOW_NONE,     /* not posted, or complete */
@@ -124,7 +124,7 @@ struct shadow_recv {
                       offsetof(struct whole, part) % alignof(type) == 0,                       \
                   #type)
 
-/* ---- what core itself does for folders above ---- */
+/* ---- functions of core for folders above ---- */
 
 /* For observers: lib/inspect.c, lib/hang.c, names.c. */
 struct inspect_page;

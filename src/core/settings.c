@@ -290,7 +290,7 @@ static void table_make(struct table *table)
     memcpy(&table->rows[table->count], gone, sizeof gone);
 }
 
-/* ---- what follows ---- */
+/* ---- derived settings ---- */
 
 /* Replaces the values that an extension has not set. */
 static void choose_when(struct tuning *tuning, uint64_t rndv)

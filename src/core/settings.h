@@ -45,7 +45,7 @@ enum device_holds_choice { DEVICE_HOLDS_AUTO, DEVICE_HOLDS_YES, DEVICE_HOLDS_NO 
 
 struct settings {
     uint64_t log_level;
-    uint64_t transport; /* 0: auto; else index + 1 of transport_at() */
+    uint64_t transport; /* 0: auto; otherwise index + 1 of transport_at() */
     uint64_t threads;   /* enum threads_choice */
     uint64_t eager_limit;
     uint64_t rndv;           /* enum rndv_choice */

@@ -5,7 +5,7 @@
  *   MBX_RNDV          advert, split_copy  when the protocols other than reading are tried
  *   MBX_EAGER_LIMIT   advert_size         twice the limit, since a shorter message costs less than
  *                                         the announcement; at least ADVERT_SIZE_LEAST
- *                     buffers_size        auto: BUFFERS_SIZE; else the limit
+ *                     buffers_size        auto: BUFFERS_SIZE; otherwise the limit
  *   MBX_SPIN          device_spin_ns      at most DEVICE_SPIN_MOST
  *   constants         the others
  *

@@ -261,7 +261,7 @@ static int backlog_add(struct mbx_ep *ep, struct peer *peer, struct request *req
     return 0;
 }
 
-/* ---- what the peer says ---- */
+/* ---- packets of the peer ---- */
 
 static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {

@@ -56,7 +56,7 @@ struct backlog {
     bool is_cheated; /* the peer has written invalid data into the table, and gets none again */
 };
 
-/* ---- of backlog.c and claims.c alone, and of backlog_valid.c ---- */
+/* ---- only for backlog.c, claims.c and backlog_valid.c ---- */
 
 /* Shared by the backlogs of an endpoint. */
 struct backlogs {

@@ -73,7 +73,7 @@ void backlog_remove(struct mbx_ep *ep, struct backlog *backlog, struct request *
     ep->stats.deferred_now--;
 }
 
-/* ---- what the peer takes by itself ---- */
+/* ---- messages that the peer takes by itself ---- */
 
 void backlog_table_end(struct mbx_ep *ep, struct backlog *backlog)
 {

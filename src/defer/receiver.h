@@ -10,7 +10,7 @@
 #include "defer/defer.h"
 #include "defer/pull.h"
 
-/* ---- of receiver.c and remote_probe.c alone, and of receiver_valid.c ---- */
+/* ---- only for receiver.c, remote_probe.c and receiver_valid.c ---- */
 
 /* A RETIRE that is owed to a deferring peer. */
 struct answer {

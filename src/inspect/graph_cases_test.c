@@ -391,7 +391,7 @@ static void test_under_way(void **state)
 
 /* A message that has arrived, and whose send is not complete, does not hide another one that is
  * in flight. */
-static void test_under_way_beside_rendezvous(void **state)
+static void test_under_way_with_rendezvous(void **state)
 {
     struct inspect_entry *message;
     struct scene s;
@@ -494,7 +494,7 @@ int main(void)
         cmocka_unit_test(test_several_of_a_rank),
         cmocka_unit_test(test_ranks_of_two_hosts),
         cmocka_unit_test(test_under_way),
-        cmocka_unit_test(test_under_way_beside_rendezvous),
+        cmocka_unit_test(test_under_way_with_rendezvous),
         cmocka_unit_test(test_what_fits),
         cmocka_unit_test(test_probed),
         cmocka_unit_test(test_probes),

@@ -107,7 +107,7 @@ static void make(struct model *m, uint64_t seed)
     }
 }
 
-/* ---- what happens ---- */
+/* ---- changes of the ranks ---- */
 
 static bool fits(uint32_t peer, uint32_t tag, const struct flight *message)
 {

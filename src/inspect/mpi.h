@@ -13,8 +13,6 @@
  *
  *   if (inspect_mpi_decode(layout, context_id, tag, ignore, &mpi))
  *       printf("communicator %" PRIu32 " %s", mpi.communicator, inspect_mpi_words(&mpi, words));
- *   else
- *       the numbers as they are
  *
  * The text is `WAY VERSION`: WAY is `component` (src/pml) or `provider` (src/provider), VERSION
  * is the result of MPI_Get_library_version().  An MPI, or a version, that is not known has no

@@ -110,7 +110,7 @@ static int get_field(const struct walk *walk, uint64_t at, enum inspect_field fi
     return get(walk, at + walk->map->offsets[field], to, size);
 }
 
-/* ---- of an object that was read ---- */
+/* ---- fields of an object that was read ---- */
 
 /* Copies a field of the object: false if it is not inside the object. */
 static bool walk_take(const struct walk *walk, const unsigned char *object, size_t size,
@@ -421,7 +421,7 @@ int inspect_walk_pulse(const struct inspect_map *map, const struct inspect_sourc
     return err;
 }
 
-/* ---- what the program has named ---- */
+/* ---- names given by the program ---- */
 
 /* Does an object of this size have space for a field of this length? */
 static bool has_field(const struct walk *walk, enum inspect_field bytes,

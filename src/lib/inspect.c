@@ -26,7 +26,7 @@
 
 #define ANSWER_EACH_NS (10 * CLOCK_MS)
 
-/* ---- who this is ---- */
+/* ---- the process and its rank ---- */
 
 static_assert(INSPECT_NOBODY == LAUNCHER_UNKNOWN, "ranks that nobody says");
 
@@ -328,7 +328,7 @@ void inspect_close(struct mbx_ep *ep)
     ep->observed.page = NULL;
 }
 
-/* ---- what is left at the end ---- */
+/* ---- operations that are left at the end ---- */
 
 #define LEAK_KINDS 5 /* the kinds that are distinguished */
 

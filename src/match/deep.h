@@ -313,7 +313,7 @@ static inline struct match_class *deep_class(struct mbx_match *m, struct match_m
     return likely(mask_is(&last->mask, mask)) ? last : deep_find_class(m, mask);
 }
 
-/* ---- what one look finds ---- */
+/* ---- results of a search ---- */
 
 /* The group of the oldest receive that accepts key, if all receives in tables are of this
  * class, and a glance finds it. */

@@ -20,7 +20,7 @@
 #include "match/deep.h"
 #include "match/match_testing.h"
 
-/* ---- what depends on the engine's structure --------------------------------- */
+/* ---- behaviour that depends on the engine's structure ----------------------- */
 
 /* Eight entries wait at any time, and the oldest leaves when a new one comes. */
 static void order_holds_when_the_oldest_goes_and_another_comes(void **state)
@@ -335,7 +335,7 @@ static void messages_are_indexed_late(void **state)
 /* All receives hash to two buckets, with two prints, and most pass these because they are
  * full.  When these buckets have emptied, the others are still found, and a new receive with
  * the same envelope comes after them. */
-static void who_passed_a_full_bucket_is_not_forgotten(void **state)
+static void a_receive_that_passed_a_full_bucket_is_not_forgotten(void **state)
 {
     enum { COUNT = 40, GONE = 30 };
     struct mbx_match_recv r[COUNT] = {0}, again[COUNT] = {0};
@@ -744,7 +744,7 @@ int main(void)
         cmocka_unit_test(a_receive_that_found_no_space_in_its_table_is_met),
         cmocka_unit_test(receives_come_into_tables_late),
         cmocka_unit_test(messages_are_indexed_late),
-        cmocka_unit_test(who_passed_a_full_bucket_is_not_forgotten),
+        cmocka_unit_test(a_receive_that_passed_a_full_bucket_is_not_forgotten),
         cmocka_unit_test(tables_are_no_larger_than_they_have_to_be),
         cmocka_unit_test(what_a_probe_has_found_is_not_searched_again),
         cmocka_unit_test(a_probe_says_nothing_about_receives_that_accept_more),

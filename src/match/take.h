@@ -77,7 +77,7 @@ static ALWAYS_INLINE void glanced_msg_leaves(struct mbx_match *m, struct mbx_mat
         deep_trim(m->deep, index);
 }
 
-/* ---- match.c: what a glance leaves open ---- */
+/* ---- match.c: searches that need more than a glance ---- */
 
 /* Takes a message from a long queue in which a glance has found none. */
 struct mbx_match_msg *match_take_search(struct mbx_match *m, struct match_key key,

@@ -48,7 +48,7 @@ struct _mqs_process_info {
 
 static const mqs_basic_callbacks *basic;
 
-/* ---- of the library itself ---- */
+/* ---- the library itself ---- */
 
 void mqs_setup_basic_callbacks(const mqs_basic_callbacks *calls)
 {

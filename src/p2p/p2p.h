@@ -26,7 +26,7 @@ enum p2p_proto {
     PROTO_PIECES,   /* rndv_pieces.c: a receive that reads its sender's memory in pieces */
 };
 
-/* ---- what this folder keeps in a peer and an endpoint, or asks of those above ---- */
+/* ---- state in a peer and an endpoint, and hooks of the folders above ---- */
 
 /* Glossary: assembly - an eager message of which more packets are expected */
 /* Part of a peer, eager.c: the eager message of which more fragments are expected, while size >
@@ -49,7 +49,7 @@ PART_FITS(peer, assembly, struct assembly);
 struct peer_defer {
     bool is_deferred; /* a send to it is deferred, in any module: receives that it has announced
                          are not used; backlog.c */
-    bool defers;      /* it defers its sends to us, as far as we know; receiver.c */
+    bool defers;      /* we believe that it defers its sends to us; receiver.c */
 };
 PART_FITS(peer, defer, struct peer_defer);
 #define peer_defer(peer) PART((peer)->defer, struct peer_defer)
@@ -348,7 +348,7 @@ int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *mes
 /* Drops message, which waits in context and is over. */
 void drop_over(struct mbx_ep *ep, struct context *context, struct message *message);
 
-/* ---- the parts that need what stands above ---- */
+/* ---- parts that need the declarations above ---- */
 
 #include "p2p/credit.h"
 #include "p2p/path.h"

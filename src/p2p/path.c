@@ -309,7 +309,7 @@ int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
     return err == 0 ? FILL(out, size, row, max_size) : err;
 }
 
-/* ---- what has happened ---- */
+/* ---- events that change a path ---- */
 
 void path_peer_made(struct mbx_ep *ep, struct peer *peer,
                     const struct transport_address *address)

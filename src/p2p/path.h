@@ -140,7 +140,7 @@ bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint6
 /* Is the copy of the message that leaves measured? */
 bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer);
 
-/* Would a message of size bytes that peer sends now come in buffers, as far as we know of peer? */
+/* Do we expect that a message of size bytes that peer sends now comes in buffers? */
 bool path_comes_in_buffers(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 
 /* May both sides each copy a part of a long message of peer? */
@@ -156,7 +156,7 @@ size_t path_shared_copy_from(const struct mbx_ep *ep);
 int path_row(const struct mbx_ep *ep, const struct peer *peer, unsigned index,
              struct mbx_protocol_row *row);
 
-/* ---- what has happened: these alone write peer.path ---- */
+/* ---- events that change a path: these functions alone write peer.path ---- */
 
 /* The peer has just been made. */
 void path_peer_made(struct mbx_ep *ep, struct peer *peer,

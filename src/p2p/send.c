@@ -154,7 +154,7 @@ static inline void send_went(struct mbx_ep *ep, struct request *req, struct peer
         send_later(ep, req, peer, buf, flags);
 }
 
-/* ---- sending what is in pieces, or is to be copied ---- */
+/* ---- sending data that is in pieces, or is to be copied ---- */
 
 #define SEND_UNUSUAL (MBX_COPY | MBX_LAYOUT)
 

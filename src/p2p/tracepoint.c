@@ -106,7 +106,7 @@ bool tracepoint_took(struct mbx_ep *ep, struct request *req, struct message *mes
     return ep_tracing(ep)->notifies_device && device_message_found(ep, message, req);
 }
 
-/* ---- what the program has named ---- */
+/* ---- names given by the program ---- */
 
 static void tracepoint_peer(struct mbx_ep *ep, uint32_t number)
 {

@@ -411,7 +411,7 @@ static void tracer_completed(struct mbx_ep *ep, const struct request *req, int e
         received(ep, req, error);
 }
 
-/* ---- what others see ---- */
+/* ---- notes for mbx races ---- */
 
 static void note(struct mbx_ep *ep, enum mbx_note what, mbx_request request, uint64_t number)
 {

@@ -62,7 +62,7 @@ static int deaths_rank(ompi_communicator_t *comm, const uint32_t *dead, int coun
     return MPI_UNDEFINED;
 }
 
-/* ---- the receives that have ended so ---- */
+/* ---- receives that a death has ended ---- */
 
 static bool ended_is_over(const struct ended *ended)
 {

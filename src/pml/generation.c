@@ -49,7 +49,7 @@ static struct {
     uint64_t world;    /* the group of MPI_COMM_WORLD */
 } generations = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- who the members are ---- */
+/* ---- the members ---- */
 
 static uint64_t group_hash(ompi_group_t *group)
 {

@@ -11,8 +11,8 @@
  * otherwise nothing of these files runs.
  *
  * A receive or test that Open MPI makes itself while a completion calls it back is no event, nor is a persistent receive that
- * has such a callback (one-sided calls): when they happen depends on time.  Exact receives are counted: those that were
- * cancelled in time are not posted in the replay, since their message could be faster there.
+ * has such a callback (one-sided calls): when they happen depends on time.  Exact receives are counted: one that was
+ * cancelled in time is not posted in the replay, since its message could be faster there.
  *
  * Why the replay gets the same messages: docs/same-answer.md#how-it-works.
  */
@@ -31,7 +31,7 @@
 
 struct order pml_order = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- what is an event ---- */
+/* ---- which calls are events ---- */
 
 OUT_OF_LINE bool order_is_of_thread(void)
 {
@@ -209,7 +209,7 @@ static bool find_param(const char *name, struct mbx_param *param)
     return false;
 }
 
-/* What is to happen after a divergence. */
+/* Shall the program go on after a divergence? */
 static bool is_to_go_on(void)
 {
     struct mbx_param param;

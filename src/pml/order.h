@@ -20,8 +20,8 @@
 
 /* own.event of a receive. */
 enum order_event {
-    ORDER_EXACT = 1, /* its number is that of the program's exact receives */
-    ORDER_WILD = 2,  /* that of the writer's receives, or 0 */
+    ORDER_EXACT = 1, /* its number counts the program's exact receives */
+    ORDER_WILD = 2,  /* its number counts the writer's receives, or is 0 */
     ORDER_WITHHELD = 4
 };
 #define ORDER_SHIFT 3

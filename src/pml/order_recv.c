@@ -77,7 +77,7 @@ void order_recv_close(void)
 
 /* ---- receives ---- */
 
-/* What becomes of a receive. */
+/* How a receive is carried out. */
 struct plan {
     uint64_t event; /* own.event */
     int src, tag;   /* what is posted */
@@ -145,7 +145,7 @@ static int wild_completed(ompi_request_t *request)
     return 0;
 }
 
-/* That of an exact one that is being cancelled. */
+/* The completion callback of an exact receive that is being cancelled. */
 static int cancelled_completed(ompi_request_t *request)
 {
     if (request->req_status._cancelled)
@@ -289,7 +289,7 @@ static int start_recv(ompi_request_t *request)
     struct plan plan = {.src = base->req_peer, .tag = base->req_tag};
     int src = base->req_peer, tag = base->req_tag, err;
 
-    if (request->req_complete_cb == NULL) /* else it is Open MPI's own */
+    if (request->req_complete_cb == NULL) /* otherwise it is Open MPI's own receive */
         plan = plan_of(REPLAY_START, src, tag, base->req_comm);
     recv_note(recv, plan.event);
     if (plan.event & ORDER_WILD)

@@ -49,7 +49,7 @@ static void pause_a_while(void)
         pml_progress_test();
 }
 
-/* Does a test of these requests find nothing?  Of others than ours the program may know that they are complete. */
+/* Shall a test of these requests find nothing?  Not if one is not ours: the program may know that it is complete. */
 static bool finds_nothing(size_t count, ompi_request_t **requests)
 {
     bool has_active = false;

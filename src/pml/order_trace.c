@@ -32,7 +32,7 @@ static void note(enum mbx_note what, mbx_request request, uint64_t number)
 
 /* ---- events ---- */
 
-/* That of the last event of the record. */
+/* Notes the number of the record's last event. */
 static void note_event(mbx_request request)
 {
     uint64_t number = replay_write_events(pml_order.writer);

@@ -7,7 +7,7 @@
  */
 #include "pml/pml.h"
 
-/* ---- those that were never started ---- */
+/* ---- requests that were never started ---- */
 
 static struct pml_unstarted *unstarted; /* the newest; without threads */
 

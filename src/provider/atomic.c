@@ -57,7 +57,7 @@ struct update {
     bool quiet, inject;
 };
 
-/* ---- what there is ----------------------------------------------------------------------- */
+/* ---- supported operations ---------------------------------------------------------------- */
 
 /* Bytes of an element, or 0 if this form has no such atomic. */
 static size_t element_size(enum form form, enum fi_datatype type, enum fi_op op)

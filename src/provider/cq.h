@@ -41,7 +41,7 @@ struct prov_cq {
     struct prov_cq_source *sources;
     unsigned source_count;
     unsigned turn;        /* the source that is read first */
-    struct prov_ep *only; /* the only source, if it and the queue have no locks; else NULL */
+    struct prov_ep *only; /* the only source, if it and the queue have no locks; or NULL */
     unsigned only_queues; /* the queues of `only` */
     enum prov_cq_next next;
     struct door_idle idle;

@@ -14,7 +14,7 @@ struct prov_event {
     void *context;
     uint64_t flags;
     size_t len;
-    void *buf; /* the place of the message in a FI_MULTI_RECV buffer; else NULL */
+    void *buf; /* the place of the message in a FI_MULTI_RECV buffer; or NULL */
     uint64_t data;
     uint64_t tag;
     fi_addr_t source;

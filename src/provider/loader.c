@@ -95,7 +95,7 @@ struct fi_provider *fi_prov_ini(void)
     return &prov_provider;
 }
 
-/* ---- what is said of it all -------------------------------------------------------------- */
+/* ---- log messages ------------------------------------------------------------------------ */
 
 bool prov_logs(enum fi_log_level level)
 {

@@ -75,7 +75,7 @@ static void profile_unlock(struct prov_ep *ep)
         prov_ep_unlock(ep);
 }
 
-/* ---- what there is ---------------------------------------------------------------------- */
+/* ---- variables -------------------------------------------------------------------------- */
 
 #define OF_64_BITS .datatype_sel = fi_primitive_type, .datatype.primitive = FI_UINT64, .size = 8
 #define OF_ENTRIES                                                                             \

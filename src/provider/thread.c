@@ -50,8 +50,7 @@ static void takes_lock(void *arg)
     pthread_mutex_lock(&ep->lock);
 }
 
-/* ---- who is told --------------------------------------------------------------------------
- */
+/* ---- notifications ------------------------------------------------------------------------ */
 
 /* Have peers read or written here since listeners were last rung? */
 static bool has_served(struct prov_ep *ep)

@@ -8,10 +8,10 @@
  *   0010pppp number               so many items again, from p + 1 items before
  *   00010001 ...                  a definition: number, kind and requests, communicator, place, source, tag
  *
- * A number has 7 bits in each byte, the lowest first; bit 7 says that more follow.  The signature that is expected is that of
- * the event which last followed one of the last event's signature.
+ * A number has 7 bits in each byte, the lowest first; bit 7 says that more follow.  If the last event has signature s, the
+ * signature that is expected next is the one that last followed s.
  *
- * Both sides keep the same struct code.  Repeated items do not change it but for `last`.
+ * Both sides keep the same struct code.  Repeated items change only its member `last`.
  */
 #include "replay/code.h"
 
@@ -245,7 +245,7 @@ static void take_definition(struct code *code, struct input *in, struct format_i
         code_note(code, item);
 }
 
-/* byte: the last one of those that say the signature; what was expected if it says none. */
+/* byte: the first byte of an event; if it gives no signature, the expected one holds. */
 static void take_event(struct code *code, struct input *in, unsigned byte,
                        struct format_item_words *item)
 {

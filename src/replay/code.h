@@ -34,7 +34,7 @@ static inline struct replay_signature code_defined(const struct format_item_word
         .requests = (uint8_t)format_b(item->word)};
 }
 
-/* Zero-filled memory is that of an empty stream. */
+/* The state of an empty stream is all zeros. */
 struct code {
     struct code_signature signatures[FORMAT_SIGNATURES];
     uint8_t last; /* signature of the last event */

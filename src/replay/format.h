@@ -6,7 +6,7 @@
  *        0  header   who recorded what; with a checksum
  *      128  commit   two slots, used in turn; the one with the higher number holds
  *      256  end      flags, and a checksum over the header, the commits and the flags; it holds if the record is complete
- *     4096  ring     FORMAT_RING items of 16 bytes: those that are not in a chunk yet; empty in a complete record
+ *     4096  ring     FORMAT_RING items of 16 bytes that are not in a chunk yet; empty in a complete record
  *    69632  chunks   each with a header of 32 bytes, a checksum, and bytes of code.c; written once
  *   rank-R.mbxlate   outcomes that came after their event had left the ring, and exact receives that were cancelled;
  *                    40 bytes each, with a checksum; it is there if there are any

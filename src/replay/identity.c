@@ -86,7 +86,8 @@ struct dynamic {
     size_t counts[2];
 };
 
-/* Addresses in the table are those of this process, or, in the kernel's object, not relocated: then they are below its base. */
+/* Addresses in the table are valid in this process; only the kernel's object has addresses that are not relocated, which
+ * are below its base. */
 static const void *dynamic_address(const struct dl_phdr_info *object, ElfW(Addr) address)
 {
     return (const void *)(address < object->dlpi_addr ? object->dlpi_addr + address : address);

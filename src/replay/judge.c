@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * judge.c - is the program's next event that of its record?
+ * judge.c - is the program's next event the one that was recorded?
  *
  *   the call's signature ── equal? ──> the recorded outcome, which the caller then makes true
  *                        └── not equal, or the record has no more ──> the divergence, told in lines
@@ -39,7 +39,7 @@ static bool is_zero(const unsigned char *bytes, size_t size)
     return true;
 }
 
-/* What does not keep a record from being replayed, but may be why it diverges. */
+/* Warns of differences that do not prevent a replay, but may make it diverge. */
 static void compare_programs(struct replay_judge *j, const struct replay_job *job)
 {
     const struct replay_job *then = replay_read_job(j->reader);

@@ -3,9 +3,9 @@
  * read.c - the record of a rank, event by event.
  *
  * A record is data of somebody else: whatever its bytes are, reading it yields an error, or events that a program can have
- * made.  What is wrong behind the header ends the record there: the events before it hold.
+ * made.  A mistake after the header ends the record at this place: the events before it are valid.
  *
- * A cursor: one chunk is in memory, then the ring; and all of rank-R.mbxlate, sorted.
+ * A cursor holds one chunk in memory, and after the last chunk the ring; and all of rank-R.mbxlate, sorted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ struct replay_reader {
     uint32_t chunk;
     bool is_in_ring, has_ended;
     size_t at, count;
-    struct code code;                                      /* behind the chunk that is here */
+    struct code code; /* at the end of the chunk that is here */
     struct replay_signature signatures[FORMAT_SIGNATURES]; /* at the cursor */
     struct format_item_words now[FORMAT_RING], ring[FORMAT_RING];
     size_t ring_count;
@@ -175,7 +175,7 @@ static void ring_take(struct replay_reader *r)
     }
 }
 
-/* ---- what was known late ---- */
+/* ---- outcomes that became known late ---- */
 
 static int late_compare(const void *a, const void *b)
 {
@@ -333,7 +333,7 @@ static const struct format_item_words *item_next(struct replay_reader *r)
     return r->is_in_ring ? &r->ring[(r->items + r->at++) % FORMAT_RING] : &r->now[r->at++];
 }
 
-/* What a receive that left the ring was told later. */
+/* Sets the outcome of a receive that became known after its item had left the ring. */
 static void late_apply(const struct replay_reader *r, struct replay_outcome *outcome)
 {
     const struct late *late = late_find(r, FORMAT_LATE_OUTCOME, r->receives);

@@ -154,7 +154,7 @@ uint16_t replay_write_place(struct replay_writer *w);
  * happens once more, and needs no place.  False: nothing is recorded. */
 bool replay_write_again(struct replay_writer *w, const struct replay_signature *signature);
 
-/* An event.  Of a receive it is open: its number, for replay_write_fill(). */
+/* Writes an event.  The outcome of a receive is open: replay_write_post() returns its number, for replay_write_fill(). */
 void replay_write_event(struct replay_writer *w, const struct replay_signature *signature,
                         const struct replay_outcome *outcome);
 uint64_t replay_write_post(struct replay_writer *w, const struct replay_signature *signature);

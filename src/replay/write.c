@@ -15,7 +15,7 @@
  *   I1  items that have left the ring are in chunks: commit.items of them; the others are in the ring, each with its lap
  *   I2  the second word of an item is stored last, with release; before, the item is none, or what it was
  *   I3  the slot of the commit that holds is not written
- *   I4  posts[n % FORMAT_RING] is the item of receive n, if n is not one of those that have left the ring
+ *   I4  posts[n % FORMAT_RING] is the item of receive n, if that has not left the ring
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ struct replay_writer {
     int fd, late; /* -1: there is none */
     unsigned char *map;
     struct format_item_words *ring;
-    uint64_t items, gone; /* items so far; those that have left the ring */
+    uint64_t items, gone; /* items so far; items that have left the ring */
     uint64_t posted;      /* receives so far */
     uint64_t events;      /* so far */
     uint64_t late_count;  /* entries of the other file */
@@ -213,7 +213,7 @@ free_writer:
     return err;
 }
 
-/* ---- out of the ring ---- */
+/* ---- from the ring to a chunk ---- */
 
 /* The oldest items become a chunk.  0 or a negative errno. */
 static int chunk_write(struct replay_writer *w, size_t count)
@@ -306,7 +306,7 @@ static inline unsigned replay_write_slot_of(struct replay_writer *w,
     return w->recent_slot;
 }
 
-/* The low bits of a word but for the lap: what an event is. */
+/* The low bits of a word without the lap: they say which event it is. */
 #define WORD_IS UINT64_C(0xffff00f)
 
 /* If the last item is this event, it happens once more. */
@@ -362,7 +362,7 @@ uint64_t replay_write_post(struct replay_writer *w, const struct replay_signatur
     return w->posted;
 }
 
-/* ---- what is known late ---- */
+/* ---- outcomes that become known late ---- */
 
 static void late_put(struct replay_writer *w, struct format_late_one one)
 {

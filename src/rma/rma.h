@@ -93,7 +93,7 @@ size_t access_atomic_max(const struct mbx_ep *ep);
 
 /* ---- target.c ---- */
 
-/* Performs the jobs of a peer as far as possible: struct accesses.serving. */
+/* Performs the jobs of a peer until one cannot go on: struct accesses.serving. */
 int target_run(struct mbx_ep *ep, struct work *work);
 /* Marks the jobs that have arrived so far, for the next two functions. */
 void target_note(struct mbx_ep *ep);

@@ -6,12 +6,12 @@
  *
  * Event number k lies in slot k mod n.  A record is stored first, and then the count, so the
  * events that are counted are whole, whoever ends the process.  Names are never overwritten:
- * they are written behind the ring as they come, because an event may refer to a name of long
+ * they are appended after the ring as they come, because an event may refer to a name of long
  * ago.
  *
- * All of it is mapped, so that a core file has it.  The ring is written with zeros at first: no
- * later store finds that a disk, or the memory, is full.  Names are written by a call that can
- * say so.
+ * The whole file is mapped, so that a core file has it.  The ring is filled with zeros at first,
+ * so that no later store can fail because a disk, or the memory, is full.  Names are written by a
+ * call that returns this error.
  */
 #include "trace/flight.h"
 
@@ -86,8 +86,8 @@ unsigned char *flight_ring(const struct flight *f)
     return f->bytes + FLIGHT_HEADER_SIZE;
 }
 
-/* The release keeps the stores of a record before that of the count that includes it: who reads
- * is another process, or a core file. */
+/* The release keeps the stores of a record before the store of the count that includes it: the
+ * reader is another process, or reads a core file. */
 void flight_count(struct flight *f, uint64_t count)
 {
     _Atomic uint64_t *counted = (_Atomic uint64_t *)(void *)(f->bytes + FLIGHT_COUNT_AT);

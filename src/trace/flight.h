@@ -20,7 +20,7 @@ unsigned char *flight_ring(const struct flight *flight);
 /* So many events have been put there so far: others see them from now on. */
 void flight_count(struct flight *flight, uint64_t count);
 
-/* Writes a name behind the ring.  0; or why it cannot be written: names that follow are left out. */
+/* Appends a name after the ring.  0; or why it cannot be written: all later names are left out. */
 int flight_name(struct flight *flight, const struct trace_event *event);
 
 void flight_close(struct flight *flight);

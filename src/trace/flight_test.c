@@ -58,7 +58,7 @@ struct seen {
     char error[TRACE_ERROR_MAX];
 };
 
-/* Events are those of record(), one behind the other, and in virtual time TICK_NS apart. */
+/* The events are the ones that record() makes, without a gap, and in virtual time TICK_NS apart. */
 static struct seen read_back(const char *path, bool is_virtual)
 {
     static struct trace_reader reader;
@@ -158,7 +158,7 @@ static void test_too_many_names(void **state)
     trace_stop(recorder);
 }
 
-/* What is complete at once is two events of one time, also in the last slot of the ring. */
+/* A message that is complete at once gives two events of one time, also in the last slot of the ring. */
 static void test_done(void **state)
 {
     static struct trace_reader reader;
@@ -271,8 +271,8 @@ static void record_more(void)
         record(lapping, lapping_next++);
 }
 
-/* 30 events are recorded while the ring is copied.  Of the places that they take, event 40's was copied
- * while it was written to, and those before it were copied sooner: none of them is given out. */
+/* While the ring is copied, 30 events are recorded into the places of older ones.  The place of event 40
+ * was copied while it was written to, and the places before it sooner: none of these is given out. */
 static void test_torn_while_copied(void **state)
 {
     unsigned char torn = 0;
@@ -364,7 +364,7 @@ static void test_killed(void **state)
         assert_int_equal(seen.names, 1);
         assert_true(seen.count == whole || seen.count == whole + 1);
         assert_int_equal(seen.first + seen.events, seen.count);
-        /* one place may be that of the record that was being written */
+        /* one place may hold the record that was being written */
         assert_true(seen.events == min_size(seen.count, SLOTS) || seen.events == SLOTS - 1);
     }
     sys_munmap(recorded, 4096);

@@ -14,8 +14,8 @@
 #include "base/base.h"
 #include "trace/trace.h"
 
-#define CHECK_AT           12 /* in a record, */
-#define TINY_CHECK_AT      4  /* but for a tiny one */
+#define CHECK_AT           12 /* in a long or short record */
+#define TINY_CHECK_AT      4  /* in a tiny record */
 #define HEADER_CHECK_AT    28
 
 #define CHECK_DONE         UINT32_C(0x646f6e65) /* in the check of a record: complete at once */
@@ -26,7 +26,7 @@
 static_assert(sizeof TRACE_MAGIC - 1 == 8, "the magic fills its field");
 static_assert(sizeof FLIGHT_MAGIC - 1 == 8, "the magic fills its field");
 
-/* Of a flight recording, behind the header of a trace. */
+/* A flight recording begins with the header of a trace.  These fields follow it. */
 #define FLIGHT_SLOTS_AT    64
 #define FLIGHT_COUNT_AT    72
 #define FLIGHT_HEADER_SIZE 128
@@ -141,8 +141,8 @@ static inline void record_put(unsigned char *bytes, const struct trace_event *ev
               i == CHECK_AT / 8 ? words[i] | (uint64_t)check_end(sum) << 32 : words[i]);
 }
 
-/* What the record is about is complete: one store, so a record is never half of one and half of the
- * other, for who reads it meanwhile, or when the process is ended. */
+/* The message of the record is complete.  This is one store, so that the record is either done or
+ * not, also for a process that reads it meanwhile, and if this process is killed. */
 static inline void record_done(unsigned char *check)
 {
     atomic_store_explicit((_Atomic uint32_t *)(void *)check, htole32(get32(check) ^ CHECK_DONE),

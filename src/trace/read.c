@@ -5,16 +5,16 @@
  *   file ─> buffer ─> trace_next              a trace: record by record
  *   file ─> ring, copied at once              a flight recording: first its names, then the ring
  *
- * A reader believes nothing: a record is right if its check is, and if its fields are
- * what its type allows (`shapes`).  Whether the receives and messages that the numbers
- * name are there is for those to see who replay a trace.
+ * A reader believes nothing: a record is right if its check is right and its type allows its
+ * fields (`shapes`).  The reader does not look whether the receives and messages that the
+ * numbers name exist: a program that replays a trace does (tools/trace/replay.c).
  *
  * A record that is done is two events (trace.h); the second one is given out by the next call.  A short record
- * is an event with what an earlier record has (short.h).
+ * takes most fields of its event from an earlier record (short.h).
  *
- * A flight recording may be written while it is read.  The count is read first: whatever is
- * written after that takes the places of the oldest records.  The count is read again behind the
- * ring: the records whose places may have been written to between the two are left out.
+ * A flight recording may be written while it is read.  The count is read before the ring: events
+ * that are recorded later overwrite the oldest records.  The count is read again after the ring:
+ * the records that may have been overwritten between the two are left out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ bool trace_text_add(char *text, size_t size, const struct trace_event *event)
     return is_last;
 }
 
-/* ---- what a record may be ---- */
+/* ---- records that are allowed ---- */
 
 /* The fields that a type has; all others are 0. */
 enum shape {
@@ -181,7 +181,7 @@ static unsigned form_given(const unsigned char *bytes)
     return get32(bytes) >> 16;
 }
 
-/* What the record has, into *e.  What is wrong with it, or NULL. */
+/* Stores the fields of the record into *e.  Returns why the record is wrong, or NULL. */
 static const char *get_record(const struct trace_reader *r, const unsigned char *bytes,
                               struct trace_event *e)
 {
@@ -199,7 +199,7 @@ static const char *get_record(const struct trace_reader *r, const unsigned char 
     return form_given(bytes) >= FORMS ? "its form has a number that is too large" : NULL;
 }
 
-/* What is wrong with an event, or NULL. */
+/* Returns why an event is wrong, or NULL. */
 static const char *check_event(const struct trace_event *e)
 {
     unsigned shape = shapes[e->type];
@@ -215,7 +215,7 @@ static const char *check_event(const struct trace_event *e)
     return check_numbers(shape, e->entry != 0, e->partner != 0);
 }
 
-/* The record of this number, into *e.  What is wrong with it, or NULL. */
+/* Stores the record of this number into *e.  Returns why it is wrong, or NULL. */
 static const char *check_record(const struct trace_reader *r, const unsigned char *bytes,
                                 uint64_t number, struct trace_event *e)
 {
@@ -269,7 +269,8 @@ static int reader_fail(struct trace_reader *r, int err, uint64_t offset, const c
     return err;
 }
 
-/* What a record that is right has, *event, becomes the event that it is; and the second one, if it is done. */
+/* *event has the fields of a record that is right: makes it the record's event.  If the record is done, also makes the
+ * second one. */
 static void reader_event(struct trace_reader *r, const unsigned char *bytes, uint64_t number,
                          struct trace_event *event)
 {
@@ -313,8 +314,9 @@ static bool is_known(uint32_t version)
     return version >= TRACE_VERSION_READ && version <= TRACE_VERSION;
 }
 
-/* The header with a version that is read in the place of its own.  If its check is right then, that place is damaged.  Of a file of
- * another version nothing more can be said: its check may be made in another way (1 and 2: of a shorter header). */
+/* Is the check of the header right for one of the versions that are read here?  If so, only the field `version` is
+ * damaged.  If not, the file may be of another version, whose check may be made in another way (1 and 2: of a shorter
+ * header). */
 static bool is_right_as_ours(const unsigned char *bytes)
 {
     unsigned char ours[TRACE_HEADER_SIZE];
@@ -394,11 +396,11 @@ static int read_count(const struct trace_reader *r, uint64_t *count)
     return 0;
 }
 
-/* The oldest events may have been overwritten, or were about to be: those whose places are used
- * again up to the count after the copy, whatever half of them was copied, and behind them the
- * places of what is stored and not yet counted.  In a copy of the file, whose count is as old
- * as its ring, an event that was overwritten lies behind older ones, which are left out with
- * it.  What is given out has no gap. */
+/* The oldest events may have been overwritten while they were copied.  All events are left out
+ * whose places were used again, by the count that was read after the copy.  The next place may
+ * hold an event that is stored and not counted yet, so it is looked at.  In a copy of the file
+ * the count is as old as the ring: if an event was overwritten there, the older ones are left out
+ * with it, so that the events given out have no gap. */
 static void skip_overwritten(struct trace_reader *r, uint64_t count_after)
 {
     if (count_after > r->number + r->slots)
@@ -583,8 +585,8 @@ static int reader_more(struct trace_reader *r)
     return 0;
 }
 
-/* Is all behind the record at r->at zero, up to where a piece ends: what a recorder had reserved that did not come to its
- * end?  Behind the last record of a piece that may be nothing.  Nothing can be read after this. */
+/* Is everything after the record at r->at zero, as in a piece that a recorder had reserved before its process was
+ * killed?  Nothing follows a record that ends a piece.  Nothing can be read after this call. */
 static bool reader_is_unused(struct trace_reader *r)
 {
     size_t size = record_size(r, r->buffer + r->at), at = r->at + size, seen = 0;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * short.h - records of 16 and 8 bytes, of events that are like an earlier one but for their numbers and their times.
+ * short.h - records of 16 and 8 bytes, for events that differ from an earlier one only in their numbers and times.
  *
  *   word 0   bits 0-6, 8-9  the form; bit 7 is 1, which no type has
- *                 10-36     entry    0: it is 0; else what it is more than the last entry of its type, + SHORT_HALF
+ *                 10-36     entry    0: it is 0; or SHORT_HALF + its difference from the last entry of its type
  *                 37-63     partner  as entry
  *   word 1   bits  0-31     nanoseconds since the record before
- *                 32-63     check    where a long record has it, and made as its is
+ *                 32-63     check    at the place of a long record's check, and made in the same way
  *
- * If word 0 is that of the record of its type before, which was no long one, the record is a tiny one: its numbers go on as they did.
+ * A record is tiny if the record of its type before was not long, and had the same word 0: the numbers then grow by the same
+ * amounts again.
  *
  *   the word bits  0-5      type; bit 6 is 1, which no type has, and bit 7 is 0
  *                  8-31     nanoseconds since the record before
  *                 32-63     check
  *
- * A form is what an event has besides: type, envelope, and ignore or amount.  A long record gives its form a number (FORMS
- * of them), which may have been another form's until then; what the forms, and the last entry and partner of each type, are is known
- * from the records in front.  Recorder and reader keep it in a struct forms each.
+ * The other fields of an event are its form: type, envelope, and ignore or amount.  A long record gives its form a number,
+ * less than FORMS, which may have been the number of another form before.  The forms, and the last entry and partner of
+ * each type, follow from the records before: recorder and reader each keep them in a struct forms.
  */
 #ifndef TRACE_SHORT_H
 #define TRACE_SHORT_H
@@ -61,7 +62,7 @@ static inline struct form form_of(const struct trace_event *event)
                          .ignore = event->ignore};
 }
 
-/* With one branch, for nearly always it is. */
+/* One branch for all fields: in nearly all cases the answer is yes. */
 static inline bool form_is_of(const struct form *form, const struct trace_event *event)
 {
     return ((form->type ^ (uint32_t)event->type) | (form->context_id ^ event->context_id) |
@@ -97,7 +98,8 @@ static inline uint64_t short_number(uint64_t number, uint64_t *last)
     return more != 0 ? more : UINT64_MAX;
 }
 
-/* Of each event: *numbers, which the first word of its record has if it is short.  False: it cannot be. */
+/* To be called for each event.  *numbers: the bits for entry and partner in the first word of a short record.  False: the
+ * record cannot be short. */
 static inline bool short_numbers(struct forms_last *last, const struct trace_event *event,
                                  uint64_t delta_ns, uint64_t *numbers)
 {
@@ -178,7 +180,7 @@ static inline bool tiny_get(const unsigned char *bytes, const struct forms *form
            (unsigned)event->type == type;
 }
 
-/* Behind each record. */
+/* To be called after each record. */
 static inline void forms_read(struct forms *forms, const unsigned char *bytes,
                               const struct trace_event *event)
 {

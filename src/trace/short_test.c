@@ -50,7 +50,8 @@ static struct trace_event regular_at(unsigned i)
     return kinds[i % ARRAY_COUNT(kinds)];
 }
 
-/* Of many peers: their forms have numbers of each other's now and then.  Numbers go forth and back, by little and by much. */
+/* Events of many peers: sometimes a form has the number that another one had.  Entries grow and shrink, by little and by
+ * much. */
 static struct trace_event mixed_at(unsigned i)
 {
     static const enum trace_type types[] = {TRACE_POST, TRACE_ARRIVE, TRACE_TAKE};
@@ -72,7 +73,7 @@ static struct trace_event mixed_at(unsigned i)
                                                                                        : 0};
 }
 
-/* ---- what is in them ---- */
+/* ---- contents of short records ---- */
 
 static void test_round_trip(void **state)
 {
@@ -116,9 +117,9 @@ static void test_layout(void **state)
 
 /* ---- which records are short ---- */
 
-/* Of which size is the record of an event that has these numbers, and comes so late, behind one of its form with other numbers?
- * It is read as it was recorded. */
-static size_t size_behind(uint64_t before, uint64_t entry, uint64_t partner, uint64_t late_ns)
+/* The size of the record of an event that has these numbers, late_ns after an event of its form whose numbers were
+ * `before`.  It is read as it was recorded. */
+static size_t size_after(uint64_t before, uint64_t entry, uint64_t partner, uint64_t late_ns)
 {
     static struct trace_reader reader;
     struct trace_event event = {TRACE_TAKE, 1, 2, 3, {0}, before, before, 0};
@@ -151,20 +152,20 @@ static void test_short_space(void **state)
     const uint64_t half = UINT64_C(1) << 26, n = UINT64_C(1) << 40;
 
     (void)state;
-    assert_int_equal(size_behind(n, n, n, 7), 16);
-    assert_int_equal(size_behind(n, n + half - 1, n, 7), 16);
-    assert_int_equal(size_behind(n, n + half, n, 7), 56);
-    assert_int_equal(size_behind(n, n - half + 1, n, 7), 16);
-    assert_int_equal(size_behind(n, n - half, n, 7), 56); /* 0 is the number 0 */
-    assert_int_equal(size_behind(n, n, n + half - 1, 7), 16);
-    assert_int_equal(size_behind(n, n, n + half, 7), 56);
-    assert_int_equal(size_behind(n, n, n - half, 7), 56);
-    assert_int_equal(size_behind(5, UINT64_MAX, 5, 7), 16);
-    assert_int_equal(size_behind(5, 5, 5, UINT32_MAX), 16);
-    assert_int_equal(size_behind(5, 5, 5, UINT64_C(1) << 32), 56);
+    assert_int_equal(size_after(n, n, n, 7), 16);
+    assert_int_equal(size_after(n, n + half - 1, n, 7), 16);
+    assert_int_equal(size_after(n, n + half, n, 7), 56);
+    assert_int_equal(size_after(n, n - half + 1, n, 7), 16);
+    assert_int_equal(size_after(n, n - half, n, 7), 56); /* 0 is the number 0 */
+    assert_int_equal(size_after(n, n, n + half - 1, 7), 16);
+    assert_int_equal(size_after(n, n, n + half, 7), 56);
+    assert_int_equal(size_after(n, n, n - half, 7), 56);
+    assert_int_equal(size_after(5, UINT64_MAX, 5, 7), 16);
+    assert_int_equal(size_after(5, 5, 5, UINT32_MAX), 16);
+    assert_int_equal(size_after(5, 5, 5, UINT64_C(1) << 32), 56);
 }
 
-/* Of which size is the third record of a type, which comes so late, and is read as it was recorded? */
+/* The size of the third record of a type, late_ns after the second.  It is read as it was recorded. */
 static size_t size_of_third(uint64_t late_ns)
 {
     static struct trace_reader reader;
@@ -199,7 +200,7 @@ static void test_tiny_space(void **state)
     assert_int_equal(size_of_third(1u << 24), 16);
 }
 
-/* ---- what is damaged ---- */
+/* ---- damaged files ---- */
 
 static void test_killed_at_the_end_of_a_piece(void **state)
 {
@@ -247,9 +248,9 @@ static void test_moved_records(void **state)
                      TRACE_HEADER_SIZE + 3 * TRACE_RECORD_SIZE + 8 * TRACE_SHORT_SIZE);
 }
 
-/* ---- what is forged ---- */
+/* ---- forged records ---- */
 
-/* What is said of a short record with this first word, behind two records of the story. */
+/* The error for a short record with this first word, after two records of the story. */
 static const char *said_of_short(uint64_t word)
 {
     unsigned char first[8];
@@ -259,7 +260,7 @@ static const char *said_of_short(uint64_t word)
     return said_of_forged(TRACE_SHORT_SIZE, 0, first, sizeof first);
 }
 
-/* What is said of a tiny record of this type there. */
+/* The error for a tiny record of this type, after two records of the story. */
 static const char *said_of_tiny(unsigned type)
 {
     const unsigned char first[4] = {(unsigned char)(type | 64)};
@@ -295,7 +296,7 @@ static void test_forged_short(void **state)
         strstr(said_of_short(same | 1 << 10), "record 2: it needs an entry or a partner"));
 }
 
-/* Of posts and arrives there were only long records, and of other types none. */
+/* Before it there were long records of posts and arrives, and no records of other types. */
 static void test_forged_tiny(void **state)
 {
     (void)state;
@@ -312,7 +313,7 @@ static struct trace_event peek_at(unsigned i)
 }
 
 /* A tiny record is like no long one: neither like the short one before that, nor like what a word of 0 would say. */
-static void test_forged_tiny_behind_a_long_one(void **state)
+static void test_forged_tiny_after_a_long_one(void **state)
 {
     const size_t third = TRACE_HEADER_SIZE + TRACE_RECORD_SIZE + TRACE_SHORT_SIZE;
     const size_t fourth = third + TRACE_RECORD_SIZE;
@@ -356,7 +357,7 @@ int main(void)
         TEST(test_moved_records),
         TEST(test_forged_short),
         TEST(test_forged_tiny),
-        TEST(test_forged_tiny_behind_a_long_one),
+        TEST(test_forged_tiny_after_a_long_one),
         TEST(test_forged_form),
     };
 

@@ -4,20 +4,20 @@
  *
  *   trace_record ─> window, a mapped part of the file ─> file
  *
- * The file is mapped, a window at a time, so a record is in it as soon as its last store is done:
- * a process that is killed loses none but the one that it was writing.  The file grows by pieces of
- * zeros, which are written before they are stored into: a store into a page that the disk has no space for would end
- * the process, and one into a page that is not there yet takes ten times as long.  Large pieces are cheaper for each page: the
- * system takes pages together, to make them and to map them.  Zeros that are left at the end are cut off by trace_stop().
+ * The file is mapped, a window at a time, so a record is in it as soon as its last store is done: a process that is killed
+ * loses only the record that it was writing.  The file grows by pieces of zeros, which are written before records are stored
+ * into them: a store into a page for which the disk has no space would end the process, and a store into a page that is not
+ * there yet takes ten times as long.  Large pieces cost less for each page, because the system makes and maps several pages
+ * together.  trace_stop() cuts off the zeros that are left at the end.
  *
  *     from                              ready             from + WINDOW
  *   ────|── records ──────|── zeros ──────|── not there yet ────|
  *                         at
  *
- * What fills the file costs more than what is stored into it: so a record is short if it can be (short.h).
+ * To make the pages costs more than to store the records: so a record is short if it can be (short.h).
  *
- * A flight recording has the same recorder, whose events go to flight.c, and no short records: it has no pages to save, and
- * older records, which are overwritten, say nothing of newer ones.
+ * A flight recording has the same recorder, whose events go to flight.c, and no short records: it needs no new pages, and
+ * a short record could refer to one that is overwritten.
  */
 #include "trace/trace.h"
 
@@ -302,8 +302,8 @@ drop:
     return err;
 }
 
-/* Closes the file behind its last record.  err, if it is not 0, is why; or else what goes wrong
- * here is said. */
+/* Cuts the file after its last record and closes it.  err: the error that ends the recording, or
+ * 0; then an error of this call is reported. */
 static void recorder_end(struct trace_recorder *r, int err)
 {
     int fd = r->fd;
@@ -349,7 +349,7 @@ static OUT_OF_LINE void recorder_name(struct trace_recorder *r, const struct tra
                  strerrordesc_np(-err));
 }
 
-/* A record whose form is not that of the last one of its type, or that cannot be short. */
+/* Puts a record whose form differs from the last one of its type, or that cannot be short. */
 static OUT_OF_LINE size_t recorder_put_other(struct trace_recorder *r,
                                              const struct trace_event *event, uint64_t delta_ns,
                                              bool fits, uint64_t numbers)

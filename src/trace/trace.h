@@ -4,8 +4,8 @@
  *
  * The recorder belongs to one endpoint and writes FOLDER/matchbox-HOST-PID-N.trace, HOST being the halves
  * of the header's field in one, as 8 digits: processes with one number, of several hosts or in several pid
- * namespaces, have files of different names.  The reader gives the events back in their order.  A file is a header and records, all
- * numbers little-endian:
+ * namespaces, have files of different names.  The reader gives the events back in their order.  A file is
+ * a header and records, all numbers little-endian:
  *
  *   header  offset size field        meaning
  *              0     8  magic        "MBXTRACE"
@@ -25,8 +25,8 @@
  *   record  offset size field        meaning
  *              0     1  type         enum trace_type
  *              1     1  zero         0
- *              2     2  form         a number for what short records that follow may have of this one; of a flight
- *                                    recording 0
+ *              2     2  form         the number by which later short records refer to this one; 0 in a flight
+ *                                    recording
  *              4     4  context_id   of the envelope
  *              8     4  source       of the envelope; 2^32-1 is ANY_SOURCE; of what we send, its
  *                                    receiver
@@ -39,12 +39,13 @@
  *             40     8  partner      whom it met, or found; 0 nobody
  *             48     8  delta_ns     since the record before (the first: since start_ns)
  *
- * A record with bit 7 in its first byte is a short one, of TRACE_SHORT_SIZE bytes, one with bit 6 alone a tiny one, of TRACE_TINY_SIZE: type, envelope, and ignore or amount are those of the last
- * long record of that form, and numbers are what they are more than earlier ones (short.h).
+ * A record with bit 7 in its first byte is short, of TRACE_SHORT_SIZE bytes; one with bit 6 and not bit 7 is tiny, of
+ * TRACE_TINY_SIZE.  Its type, envelope, and ignore or amount are as in the last long record of its form, and its numbers
+ * are differences from earlier ones (short.h).
  *
  *   type     envelope is    entry                              partner
  *   post     the receive's  the receive                        message taken, or 0: it waits
- *   arrive   the message's  the message if it waits, else 0    receive met, or 0
+ *   arrive   the message's  the message if it waits, or 0      receive met, or 0
  *   cancel   the receive's  the receive, which waited          0
  *   peek     as asked       0                                  message found, or 0
  *   claim    the message's  the message, which waited          0
@@ -58,8 +59,8 @@
  *
  *   program  0              text: what the envelopes mean
  *   context  its id, 0      text: its name; tag has how many ranks it has (0: not known)
- *   place    its number, 0  text: `CALL ADDRESS FILE`, a call of MPI and where the program goes on behind
- *                           it, in hexadecimal as FILE's symbols count
+ *   place    its number, 0  text: `CALL ADDRESS FILE`, a call of MPI and the address at which the program goes on
+ *                           after it, in hexadecimal as FILE's symbols count
  *   peer     its address,   entry: its process; partner: 1 + its rank, or 0: not known; tag: its
  *                           host; ignore: its job
  *
@@ -82,7 +83,7 @@
  *                           matched probe                      takes by itself
  *   pulled   the message's  our send, which was pulled         0
  *   announce the receive's  the receive, advertised to that sender   0: in advance
- *   void     the receive's  0                                  the receive, advertised to us in vain
+ *   void     the receive's  0                                  the receive, whose advert to us was of no use
  *   write    the message's  our send, which goes into          the receive
  *
  * how messages travel, the source of what is sent being its receiver; and waits:
@@ -121,8 +122,8 @@
  * receive has, as its amount, the bytes of a message that is all there + 1 (else 0).  If it is complete then, its
  * record is made one that is done, and the reader gives out two events of one time: send and sent, arrive and received.
  *
- * Version 5 had none of the last two.  Version 4 had no short records, and 0 in place of form; version 3 had no records that are done either, and grew by pieces of 64 KiB.  Else
- * they are the same, and are read, too.
+ * Older versions are also read.  Version 5 had none of the last two.  Version 4 also had no short records, and 0 in
+ * place of form.  Version 3 also had no records that are done, and grew by pieces of 64 KiB.
  *
  * The k-th message of one envelope that is sent to a peer is the k-th of that envelope that arrives
  * there from us: so the files of both sides pair up, and nothing is added to what travels.
@@ -131,14 +132,14 @@
  * the last events:
  *
  *   offset size field    meaning
- *        0    64         as the header of a trace, but for its magic, "MBXFLGHT"
+ *        0    64         as the header of a trace, with the magic "MBXFLGHT"
  *       64     8 slots   records in the ring
  *       72     8 count   events recorded so far: the last `slots` of them are there
  *       80    48         0
  *      128 56*s ring     event number k is record k mod slots; in place of delta_ns is the time since start_ns
- *      ...    56 each    names, numbered from 0, FLIGHT_NAMES_MAX at most; behind them zeros
+ *      ...    56 each    names, numbered from 0, FLIGHT_NAMES_MAX at most; zeros after them
  *
- * A file whose recorder was ended before trace_stop() has zeros behind its last record, which
+ * A file whose recorder was ended before trace_stop() has zeros after its last record, which
  * may be written in part.
  *
  * Invariants of a whole file
@@ -245,15 +246,15 @@ const char *trace_type_name(unsigned type);
 
 struct trace_recorder;
 
-/* What the header says. */
+/* Fields of the header. */
 struct trace_info {
     uint32_t rank, pid, endpoint;
     uint32_t size, address;
     uint64_t start_ns, wall_ns, host;
 };
 
-/* Starts a file of its own in folder, which must exist: O_EXCL, mode 0600.  Of info the caller has
- * filled in rank, size, address and host.
+/* Starts a file of its own in folder, which must exist: O_EXCL, mode 0600.  The caller has filled in
+ * rank, size, address and host of info.
  * 0; -ENOMEM; or why the file cannot be made or written.  Undone by trace_stop(). */
 int trace_start(const char *folder, const struct trace_info *info, struct trace_recorder **out);
 
@@ -280,7 +281,7 @@ uint64_t trace_last_ns(const struct trace_recorder *recorder);
 void trace_record_at(struct trace_recorder *recorder, const struct trace_event *event,
                      uint64_t now_ns);
 
-/* What the last event, a send or an arrive, is about is complete.  Only once, right behind that event. */
+/* The message of the last event, a send or an arrive, is complete.  To be called once, before any other event. */
 void trace_done(struct trace_recorder *recorder);
 
 /* Appends a text: TRACE_PROGRAM; TRACE_CONTEXT with context_id and size; or TRACE_PLACE with
@@ -288,7 +289,7 @@ void trace_done(struct trace_recorder *recorder);
 void trace_record_text(struct trace_recorder *recorder, enum trace_type type,
                        uint32_t context_id, uint32_t size, const char *text);
 
-/* Records the clocks and the close, cuts the file behind it and frees everything.  NULL is allowed. */
+/* Records the clocks and the close, cuts the file after it and frees everything.  NULL is allowed. */
 void trace_stop(struct trace_recorder *recorder);
 
 /* ---- reading ---- */
@@ -302,7 +303,7 @@ struct trace_reader {
     char error[TRACE_ERROR_MAX]; /* one line: the file, the offset, what is wrong */
     char path[256];              /* for messages: may be cut */
     int fd;
-    int failed;          /* what trace_next() said last, if it was an error; else 0 */
+    int failed;          /* what trace_next() returned last, if it was an error; or 0 */
     bool closed;         /* a close was read */
     uint64_t records;    /* given out; what is done counts once */
     uint64_t offset;     /* of the next one; of a trace */
@@ -310,7 +311,7 @@ struct trace_reader {
     uint32_t version;
     bool has_second; /* of a record that is done */
     struct trace_event second;
-    /* of a flight recording; else 0 and NULL */
+    /* of a flight recording; 0 and NULL for a trace */
     uint64_t slots,
         count; /* count: events that were recorded, of which the last ones are here */
     uint64_t number, last_ns; /* of the next event; and when the one before was */
@@ -350,7 +351,7 @@ static inline bool trace_has_envelope(enum trace_type type)
            type != TRACE_CLOSE && type != TRACE_CLOCK && type < TRACE_EVENT;
 }
 
-/* Is the envelope that of a message of ours, to a peer? */
+/* Is the envelope of a message that we send to a peer? */
 static inline bool trace_is_sent(enum trace_type type)
 {
     return type >= TRACE_SEND &&

@@ -138,7 +138,7 @@ static void test_no_folder(void **state)
     assert_null(recorder);
 }
 
-/* ---- what fails while it is recorded ---- */
+/* ---- failures while recording ---- */
 
 /* A file grows by pieces of 256 KiB, and is mapped in windows of 4 MiB, of which each begins with the last piece of the one before: whole records of
  * the first piece, if all are long; and events that need several windows. */
@@ -264,7 +264,7 @@ static void test_killed_at_the_end_of_a_piece(void **state)
     try_kill_at_the_end(LONGS, 20);
 }
 
-/* Records until it is killed; *recorded is behind by one at most. */
+/* Records until it is killed; *recorded may be less by one than the events that are recorded. */
 static void record_forever(_Atomic uint32_t *recorded)
 {
     struct trace_recorder *recorder;
@@ -314,7 +314,7 @@ static void test_killed(void **state)
     sys_munmap(recorded, 4096);
 }
 
-/* ---- what is damaged ---- */
+/* ---- damaged files ---- */
 
 static void test_truncated(void **state)
 {
@@ -373,7 +373,7 @@ static void test_moved_records(void **state)
     try_swap(TRACE_RECORD_SIZE);
 }
 
-/* What follows the end, whole or not. */
+/* Something follows the end: a whole record, or less. */
 static void test_longer_files(void **state)
 {
     char error[TRACE_ERROR_MAX];
@@ -399,7 +399,7 @@ static const struct trace_event sent_event = {TRACE_SENT, 1, 2, 3, {2}, 0, 4, 0}
 static const struct trace_event arrive_event = {TRACE_ARRIVE, 1, 2, 3, {9}, 0, 5, 0};
 static const struct trace_event received_event = {TRACE_RECEIVED, 1, 2, 3, {8}, 5, 0, 0};
 
-/* The next event is this one, without the field that only its record has, so long behind the one before. */
+/* The next event is this one, without the field that only its record has, delta_ns after the one before. */
 static void assert_next(struct trace_reader *reader, struct trace_event want, uint64_t delta_ns)
 {
     struct trace_event got;
@@ -414,7 +414,7 @@ static void assert_next(struct trace_reader *reader, struct trace_event want, ui
     assert_event(&got, &want);
 }
 
-/* What is complete at once is two events of one time; what is not, is one, whatever its record has. */
+/* A message that is complete at once gives two events of one time; any other gives one, whatever its record has. */
 static void test_done(void **state)
 {
     static struct trace_reader reader;
@@ -471,8 +471,8 @@ static void test_all_done(void **state)
     trace_close(&reader);
 }
 
-/* Behind a failure nothing is recorded, and nothing can be done. */
-static void test_done_behind_a_failure(void **state)
+/* After a failure nothing is recorded, and trace_done() changes nothing. */
+static void test_done_after_a_failure(void **state)
 {
     struct trace_recorder *recorder;
 
@@ -581,7 +581,7 @@ static void test_version_4(void **state)
     assert_non_null(strstr(error, "record 0: field zero is not 0"));
 }
 
-/* All of it is as today, but for the types of records that came later. */
+/* Version 5 differs only in the types that it lacks. */
 static void test_version_5(void **state)
 {
     char error[TRACE_ERROR_MAX];
@@ -665,7 +665,7 @@ static bool is_right(const struct trace_event *e)
     return strchr(form, 'o') != NULL || (e->partner != 0) == (strchr(form, 'p') != NULL);
 }
 
-/* How many records are given out of a file that has this event behind two others. */
+/* How many records are given out of a file that has this event after two others. */
 static unsigned records_with(const struct trace_event *event)
 {
     static struct trace_reader reader;
@@ -823,7 +823,7 @@ int main(void)
         TEST(test_longer_files),
         TEST(test_done),
         TEST(test_all_done),
-        TEST(test_done_behind_a_failure),
+        TEST(test_done_after_a_failure),
         TEST(test_version_3),
         TEST(test_version_4),
         TEST(test_version_5),

@@ -270,7 +270,7 @@ void put_check(size_t from, size_t size, size_t at, uint64_t number)
         bytes[at + i] = (unsigned char)((sum ^ sum >> 32) >> 8 * i);
 }
 
-/* ---- what is tried with records of each size ---- */
+/* ---- tests for records of each size ---- */
 
 void try_round_trips(story_fn *of)
 {
@@ -307,7 +307,7 @@ void try_kill_at_the_end(unsigned whole, size_t torn)
     unlink(trace_path(0));
 }
 
-/* What is there of the story, which has been cut. */
+/* The records that are whole are read of a file that is cut there. */
 static void assert_cut(size_t cut, unsigned events)
 {
     char error[TRACE_ERROR_MAX], offset[64];
@@ -353,8 +353,8 @@ void try_each_bit(unsigned events)
     unlink(trace_path(0));
 }
 
-/* Of the file, which had so many events and has this size now, two are read: what is said of the third record. */
-static const char *said_behind_two(unsigned events, size_t size)
+/* The error for the third record of a file that had so many events and has this size now.  Two are read. */
+static const char *said_after_two(unsigned events, size_t size)
 {
     static char error[TRACE_ERROR_MAX];
     unsigned count;
@@ -379,7 +379,7 @@ size_t try_swap(size_t record)
     memcpy(third + record, third, record);
     memcpy(third, other, record);
     assert_non_null(
-        strstr(said_behind_two(10, size), "at offset 176: record 2: the check is wrong"));
+        strstr(said_after_two(10, size), "at offset 176: record 2: the check is wrong"));
     return size;
 }
 
@@ -392,5 +392,5 @@ const char *said_of_forged(size_t record, size_t at, const unsigned char *forged
     size = load_file(trace_path(0));
     memcpy(third + at, forged, length);
     put_check(begin, record, begin + (record == TRACE_RECORD_SIZE ? 12 : record - 4), 2);
-    return said_behind_two(3, size);
+    return said_after_two(3, size);
 }

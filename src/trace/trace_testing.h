@@ -41,7 +41,7 @@ int tear_down_folder(void **state);
 /* The i-th event of a story. */
 typedef struct trace_event story_fn(unsigned i);
 
-/* What is recorded, and expected of a file; each test begins with event_at. */
+/* The story that is recorded, and that a file must have; each test begins with event_at. */
 extern story_fn *story;
 
 /* All types, and extreme values, occur. */
@@ -79,7 +79,7 @@ extern unsigned char bytes[BYTES_MAX];
 size_t load_file(const char *path);
 void store_file(const char *path, size_t size);
 
-/* Of how many bytes is the record that begins there? */
+/* The size of the record that begins there. */
 size_t size_at(const unsigned char *file, size_t at);
 
 /* So many records of the file are whole before there; *begin, if it is not NULL: where the next one begins. */
@@ -90,7 +90,7 @@ uint64_t number_at(size_t at, unsigned size);
 /* The check of bytes [from, from + size), and the number in it: the formula of docs/reference/trace-format.md. */
 void put_check(size_t from, size_t size, size_t at, uint64_t number);
 
-/* ---- what is tried with records of each size ---- */
+/* ---- tests for records of each size ---- */
 
 /* Files of few and of many events of a story are read as they were recorded. */
 void try_round_trips(story_fn *of);

@@ -268,7 +268,7 @@ static int open_parts(struct mux *mux, const struct transport_ops *network,
     struct transport_address address;
     int err;
 
-    there.wants_cswap = false; /* words belong to shm: the network must not swap them, too */
+    there.wants_cswap = false; /* words belong to shm: the network must not swap them as well */
     err = network->open(&there, &mux->net);
 
     if (err != 0)

@@ -23,7 +23,7 @@
  *   compose.h   packets whose payload is written in place
  *   bounce.h    bounce buffers of the sender, from which a peer unpacks
  *   labels.h    finding the addresses of the job's endpoints on this machine
- *   network.h   being a part of an endpoint that has other paths, too
+ *   network.h   being a part of an endpoint that also has other paths
  *
  * The core calls these through the functions of those headers, which return -ENOTSUP if a
  * transport has no table.  address.h describes addresses, transports.c lists the transports.
@@ -238,7 +238,7 @@ struct transport_ops {
                       const void *payload, size_t size);
 
     /* Is the other endpoint still there?  For a caller that waits for it (limits.check_costs).
-     * 0 as far as is known; -EHOSTDOWN it has died; -ECONNREFUSED it is gone, and was never
+     * 0 it is not known to be gone; -EHOSTDOWN it has died; -ECONNREFUSED it is gone, and was never
      * met, so it is unknown whether it has closed or died; -ENOTCONN or another error: it has
      * closed, or could never be reached. */
     int (*check)(struct link *link);
@@ -253,8 +253,8 @@ struct transport_ops {
     struct transport_who (*who)(struct link *link);
 
     /* Has the other endpoint closed, and were all its packets delivered, so that nothing can
-     * come from it any more?  False if it has died, or may have.  NULL, as forget() then is,
-     * too: unknown. */
+     * come from it any more?  False if it has died, or may have.  NULL: it cannot be
+     * known, and forget() is also NULL. */
     bool (*is_over)(struct link *link);
 
     /* Ends a link that is_over(): the core has forgotten it, and its memory is freed. */

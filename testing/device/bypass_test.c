@@ -216,7 +216,7 @@ static void answer(struct bench *b)
     poll(b);
 }
 
-/* ---- who gets it ---- */
+/* ---- the receiver of a message ---- */
 
 static void a_message_takes_a_receive_of_software_at_once(void **state)
 {
@@ -300,7 +300,7 @@ static void a_message_that_is_too_late_for_all_is_kept(void **state)
     bench_close(&b);
 }
 
-/* ---- who waits for whom ---- */
+/* ---- order of waiting operations ---- */
 
 static void only_messages_of_one_source_wait_for_each_other(void **state)
 {
@@ -388,7 +388,7 @@ static void nothing_is_handed_over_while_a_message_is_parked(void **state)
     bench_close(&b);
 }
 
-/* ---- what can go wrong ---- */
+/* ---- failures ---- */
 
 static void what_there_is_no_space_to_keep_is_looked_at_again(void **state)
 {

@@ -85,7 +85,7 @@ int bench_tear_down(void **state)
     return 0;
 }
 
-/* ---- what it can do ------------------------------------------------------------------- */
+/* ---- capabilities of the device ------------------------------------------------------- */
 
 bool bench_can(const struct bench *b, unsigned caps)
 {
@@ -237,7 +237,7 @@ struct conformance_message bench_send_short(struct bench *b, uint32_t peer, uint
     return message;
 }
 
-/* ---- what must have happened ---------------------------------------------------------- */
+/* ---- expected events ------------------------------------------------------------------ */
 
 const struct mbx_device_event *bench_peek(const struct bench *b)
 {
@@ -374,7 +374,7 @@ void bench_revoked(struct bench *b, struct landing *landing, int error)
         mem_free(landing->bytes);
 }
 
-/* ---- a verb and what must come of it -------------------------------------------------- */
+/* ---- a verb and its completion -------------------------------------------------------- */
 
 void bench_meets(struct bench *b, struct landing *landing, uint32_t peer, uint64_t tag)
 {

@@ -58,7 +58,7 @@ int bench_tear_down(void **state);
 
 #define BENCH_TEST(name) cmocka_unit_test_setup_teardown(name, bench_set_up, bench_tear_down)
 
-/* ---- what it can do; a test that needs what is not there is skipped ---- */
+/* ---- capabilities of the device; a test that needs a missing one is skipped ---- */
 
 bool bench_can(const struct bench *b, unsigned caps);
 bool bench_sends(enum conformance_kind kind);
@@ -87,7 +87,7 @@ struct conformance_message bench_send(struct bench *b, enum conformance_kind kin
 /* A short eager message: 8 bytes that differ from message to message. */
 struct conformance_message bench_send_short(struct bench *b, uint32_t peer, uint64_t tag);
 
-/* ---- what must have happened ---- */
+/* ---- expected events ---- */
 
 /* The oldest event, which stays in the list. */
 const struct mbx_device_event *bench_peek(const struct bench *b);
@@ -110,7 +110,7 @@ void bench_received(struct bench *b, struct landing *landing,
 void bench_unexpected(struct bench *b, const struct conformance_message *message);
 void bench_revoked(struct bench *b, struct landing *landing, int error);
 
-/* ---- and both: the verb, a poll, and what must come of it ---- */
+/* ---- a verb, a poll, and the expected event ---- */
 
 /* Sends a short message, and expects that this receive gets it; or that none does. */
 void bench_meets(struct bench *b, struct landing *landing, uint32_t peer, uint64_t tag);

@@ -336,7 +336,7 @@ static void an_inactive_receive_can_be_revoked(void **state)
     bench_misses(b, 2, 7);
 }
 
-static void a_revoke_that_comes_too_late_says_so_behind_the_match(void **state)
+static void a_revoke_that_comes_too_late_says_so_after_the_match(void **state)
 {
     struct bench *b = *state;
     struct landing r = bench_place(b, 0, 2, 7);
@@ -436,7 +436,7 @@ int conformance_match(void)
         BENCH_TEST(a_revoked_receive_is_not_met),
         BENCH_TEST(revoking_one_leaves_the_others),
         BENCH_TEST(an_inactive_receive_can_be_revoked),
-        BENCH_TEST(a_revoke_that_comes_too_late_says_so_behind_the_match),
+        BENCH_TEST(a_revoke_that_comes_too_late_says_so_after_the_match),
         BENCH_TEST(revoking_all_leaves_no_entry),
         BENCH_TEST(events_come_in_the_order_of_what_was_done),
         BENCH_TEST(poll_gives_no_more_than_it_is_asked_for),

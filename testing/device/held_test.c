@@ -29,7 +29,7 @@ static bool finds(struct owner *o, int i, int message, uint64_t tag)
     return owner_find(o, i, message, tag, STEPPED_EAGER_MAX);
 }
 
-/* ---- what is held ---- */
+/* ---- held messages ---- */
 
 static void nothing_is_held_that_the_owner_does_not_give(void **state)
 {
@@ -79,7 +79,7 @@ static void it_holds_as_many_messages_as_receives(void **state)
     assert_int_equal(o->shadow.stats.unheld, 0);
 }
 
-/* ---- what is matched ---- */
+/* ---- matched messages ---- */
 
 static void a_held_message_is_matched_by_the_device(void **state)
 {
@@ -167,7 +167,7 @@ static void a_number_is_free_when_the_device_has_let_go(void **state)
 
 /* ---- a device that is gone, or not to be trusted ---- */
 
-static void what_has_found_its_message_gets_it_from_a_lost_device(void **state)
+static void a_receive_that_has_found_its_message_gets_it_from_a_lost_device(void **state)
 {
     struct owner *o = *state;
 
@@ -180,7 +180,7 @@ static void what_has_found_its_message_gets_it_from_a_lost_device(void **state)
     assert_int_equal(o->lost, 1);
 }
 
-static void what_a_lost_device_held_is_softwares(void **state)
+static void software_gets_the_messages_that_a_lost_device_held(void **state)
 {
     struct owner *o = *state;
 
@@ -276,8 +276,8 @@ int main(void)
         OWNER_TEST(while_all_is_recalled_messages_are_taken_back),
         OWNER_TEST(one_without_space_takes_its_message_back),
         OWNER_TEST(a_number_is_free_when_the_device_has_let_go),
-        OWNER_TEST(what_has_found_its_message_gets_it_from_a_lost_device),
-        OWNER_TEST(what_a_lost_device_held_is_softwares),
+        OWNER_TEST(a_receive_that_has_found_its_message_gets_it_from_a_lost_device),
+        OWNER_TEST(software_gets_the_messages_that_a_lost_device_held),
         OWNER_TEST(another_match_is_not_believed),
         OWNER_TEST(an_unheld_that_nobody_asked_for_is_not_believed),
         OWNER_TEST(it_cannot_have_been_matched_before),

@@ -43,7 +43,7 @@ static void check_bytes(struct schedule_run *run, const struct host_recv *recv)
         schedule_wrong(run, "receive r%d has not the bytes of m%d", recv_id(run, recv),
                        recv->message);
     if (!schedule_bytes_are(recv->buf + size, sizeof recv->buf - size, UNTOUCHED))
-        schedule_wrong(run, "bytes behind m%d were written in r%d", recv->message,
+        schedule_wrong(run, "bytes after m%d were written in r%d", recv->message,
                        recv_id(run, recv));
 }
 
@@ -176,7 +176,7 @@ static void has_arrived_bypassing(struct schedule_run *run, struct host_msg *msg
     msg->heard = run->heard;
 }
 
-/* ---- what the shadow tells ---- */
+/* ---- events of the shadow ---- */
 
 static void on_matched(void *arg, struct shadow_recv *shadow,
                        const struct mbx_device_event *event)
@@ -343,7 +343,7 @@ static const struct shadow_events shadow_events = {
     .lost = on_lost,
 };
 
-/* ---- what the device tells ---- */
+/* ---- events of the device ---- */
 
 static void on_fin(void *arg, uint32_t peer, uint32_t message)
 {
@@ -577,7 +577,7 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
     }
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 static void check_step(struct schedule_run *run)
 {

@@ -4,7 +4,7 @@
  */
 #include "testing/device/shadow_testing.h"
 
-/* ---- what counts as handled ---- */
+/* ---- messages that count as handled ---- */
 
 static void a_message_counts_when_its_owner_has_had_it(void **state)
 {

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 
-/* ---- what the shadow tells ---- */
+/* ---- events of the shadow ---- */
 
 static struct posted *tell(struct shadow_recv *shadow, enum outcome outcome)
 {

@@ -119,7 +119,7 @@ static void a_buffer_that_comes_twice_is_not_believed(void **state)
 static const struct mbx_device_event nonsense = {.type = 200};
 
 /* The device's actions before it was stopped cannot be undone: its sender has been notified. */
-static void what_a_device_said_behind_nonsense_counts(void **state)
+static void events_of_a_device_after_nonsense_count(void **state)
 {
     struct owner *o = *state;
 
@@ -274,7 +274,7 @@ int main(void)
         OWNER_TEST(a_match_with_a_message_that_does_not_fit_is_not_believed),
         OWNER_TEST(data_that_ends_with_no_error_and_no_success_is_not_believed),
         OWNER_TEST(a_buffer_that_comes_twice_is_not_believed),
-        OWNER_TEST(what_a_device_said_behind_nonsense_counts),
+        OWNER_TEST(events_of_a_device_after_nonsense_count),
         OWNER_TEST(a_device_that_was_stopped_is_given_nothing_more),
         OWNER_TEST(a_fin_that_is_owed_goes_to_the_sender_that_was_told_of_later),
         OWNER_TEST(a_fin_is_owed_when_the_data_is_there),

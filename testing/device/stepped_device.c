@@ -493,7 +493,7 @@ bool stepped_take_packet(struct stepped *stepped, uint32_t peer, struct stepped_
     return true;
 }
 
-/* ---- all of it ---- */
+/* ---- the device ---- */
 
 static bool run_once(struct stepped *stepped)
 {
@@ -609,7 +609,7 @@ void stepped_fini(struct stepped *stepped)
     close_device(&stepped->device);
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 static bool transfers_are_valid(const struct stepped *stepped)
 {

@@ -514,7 +514,7 @@ static void fault_close(struct transport *t)
     mem_free(fault);
 }
 
-/* ---- the tables: what is wrapped has what it has, and says -ENOTSUP of the rest ---- */
+/* ---- the tables: the wrapper has the operations of the wrapped transport, and returns -ENOTSUP for all others ---- */
 
 static const struct transport_memory memory = {
     .expose = fault_expose,

@@ -141,7 +141,7 @@ static void push(struct sim_queue *q, struct sim_packet *p)
         return;
     }
     q->first = q->last = p;
-    if (!list_is_linked(&q->in_ready) && !q->has_event) /* else it is being delivered */
+    if (!list_is_linked(&q->in_ready) && !q->has_event) /* otherwise it is being delivered */
         queue_expect(q);
 }
 

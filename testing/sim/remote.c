@@ -35,7 +35,7 @@ struct sim_move {
     uint64_t expected, desired, name;
 };
 
-/* ---- what is exposed ---- */
+/* ---- exposed memory ---- */
 
 static int sim_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
                       uint64_t *key)

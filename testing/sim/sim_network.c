@@ -176,7 +176,7 @@ bool sim_next(uint32_t *who, uint64_t until_ns)
     return false;
 }
 
-/* ---- who is there ---- */
+/* ---- endpoints of the network ---- */
 
 static int sim_network_grow(void)
 {

@@ -156,7 +156,7 @@ static void reading_where_no_memory_is_fails(void **state)
         assert_true(read_whole(&x, target, wrong[i], sizeof target) < 0);
         assert_true(write_whole(&x, target, wrong[i], sizeof target) < 0);
     }
-    if (fixture.kind->network == NULL) { /* else it may end the connection */
+    if (fixture.kind->network == NULL) { /* a network may have ended the connection */
         assert_int_equal(read_whole(&x, target, x.address, sizeof source), 0);
         assert_memory_equal(target, source, sizeof source);
     }

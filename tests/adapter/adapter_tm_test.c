@@ -304,8 +304,8 @@ static void what_meets_nothing_is_unexpected(void **state)
     send_tagged(&a, IBV_TMH_EAGER, 11, 10);
     see(&b, 100, IBV_WC_TM_RECV, 0);
     assert_int_equal(b.bytes[sizeof(struct ibv_tmh)], 'e');
-    /* the receive is not active until the software has acknowledged that message, so it misses
-     * this one, too */
+    /* the receive is not active until the software has acknowledged that message, so it also
+     * misses this one */
     {
         struct ibv_ops_wr wr = {.wr_id = 9,
                                 .opcode = IBV_WR_TAG_ADD,

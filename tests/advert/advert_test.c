@@ -169,7 +169,7 @@ static void test_a_synchronous_send_is_complete_when_written(void **state)
 
 /* ---- advertised receives, and void advertisements ---- */
 
-static void test_who_is_told(void **state)
+static void test_the_senders_that_are_told(void **state)
 {
     struct cluster cl;
     mbx_request any;
@@ -181,7 +181,7 @@ static void test_who_is_told(void **state)
     post(&cl, 1, 1, 0); /* overlaps with `any` */
     assert_int_equal(cluster_stats(&cl, 1).advert_sent, 0);
     post(&cl, 2, 2, 0);
-    post(&cl, 3, 2, MBX_IGNORE_ALL); /* overlaps with `any`, too */
+    post(&cl, 3, 2, MBX_IGNORE_ALL); /* also overlaps with `any` */
     assert_int_equal(cluster_stats(&cl, 1).advert_sent, 1);
     cluster_close(&cl);
 }
@@ -218,7 +218,7 @@ static void test_nobody_is_told(void **state)
 }
 
 /* MBX_RNDV alone decides, without the parameters of the other tests. */
-static void test_who_may_write_is_told(void **state)
+static void test_a_sender_that_may_write_is_told(void **state)
 {
     static const char *const with[] = {"RNDV=auto", "RNDV=read+write", "RNDV=write"};
     struct cluster cl;
@@ -459,7 +459,7 @@ static void write_while(struct cluster *cl, int rounds)
 
 /* The receiver waited while its message was written.  If both sides can copy a part, the next
  * receive is not advertised, so that they share the copy. */
-static void test_who_waits_while_it_is_written_could_have_helped(void **state)
+static void test_a_rank_that_waits_during_the_write_could_have_helped(void **state)
 {
     const char *const params[] = {"ADVERT_SIZE=1000", "SPLIT_COPY_SIZE=1000", "READ_CHUNK=4K",
                                   NULL};
@@ -478,7 +478,7 @@ static void test_who_waits_while_it_is_written_could_have_helped(void **state)
     cluster_close(&cl);
 }
 
-static void test_who_does_not_wait_is_written_again(void **state)
+static void test_a_receiver_that_does_not_wait_is_written_again(void **state)
 {
     const char *const params[] = {"ADVERT_SIZE=1000", "SPLIT_COPY_SIZE=1000", "READ_CHUNK=4K",
                                   NULL};
@@ -797,9 +797,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_long_message_is_told_first),
         cmocka_unit_test(test_a_message_that_does_not_fit),
         cmocka_unit_test(test_a_synchronous_send_is_complete_when_written),
-        cmocka_unit_test(test_who_is_told),
+        cmocka_unit_test(test_the_senders_that_are_told),
         cmocka_unit_test(test_nobody_is_told),
-        cmocka_unit_test(test_who_may_write_is_told),
+        cmocka_unit_test(test_a_sender_that_may_write_is_told),
         cmocka_unit_test(test_a_message_under_way_makes_it_void),
         cmocka_unit_test(test_what_follows_a_void_one_is_void),
         cmocka_unit_test(test_those_that_overlap_are_filled_in_order),
@@ -809,8 +809,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_nobody_wants_is_dropped),
         cmocka_unit_test(test_holding_drops_them),
         cmocka_unit_test(test_it_is_given_up_where_it_is_of_no_use),
-        cmocka_unit_test(test_who_waits_while_it_is_written_could_have_helped),
-        cmocka_unit_test(test_who_does_not_wait_is_written_again),
+        cmocka_unit_test(test_a_rank_that_waits_during_the_write_could_have_helped),
+        cmocka_unit_test(test_a_receiver_that_does_not_wait_is_written_again),
         cmocka_unit_test(test_a_cancel_closes_it),
         cmocka_unit_test(test_a_cancelled_one_leaves_its_message),
         cmocka_unit_test(test_cancels_race),

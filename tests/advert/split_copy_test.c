@@ -104,7 +104,7 @@ static mbx_request wait_for_sender(struct cluster *cl, void **state, const char 
     return recv;
 }
 
-/* ---- who copies which part ---- */
+/* ---- the parts of sender and receiver ---- */
 
 static void test_the_sender_is_first(void **state)
 {
@@ -215,7 +215,7 @@ static void test_nobody_is_asked(void **state)
 }
 
 /* MBX_RNDV alone decides, without the parameters of the other tests. */
-static void test_who_may_copy_is_asked(void **state)
+static void test_a_sender_that_may_copy_is_asked(void **state)
 {
     static const char *const with[] = {"RNDV=auto", "RNDV=read+split", "RNDV=split"};
     struct cluster cl;
@@ -486,7 +486,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_sender_that_does_not_look_is_not_waited_for),
         cmocka_unit_test(test_a_message_that_is_cut),
         cmocka_unit_test(test_nobody_is_asked),
-        cmocka_unit_test(test_who_may_copy_is_asked),
+        cmocka_unit_test(test_a_sender_that_may_copy_is_asked),
         cmocka_unit_test(test_it_is_given_up_where_it_is_of_no_use),
         cmocka_unit_test(test_more_peers_than_cores),
         cmocka_unit_test(test_a_write_that_fails),

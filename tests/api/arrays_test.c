@@ -100,7 +100,7 @@ static void all_are_taken_by_index(void **state)
 }
 
 /* A call whose time is up has taken the requests that were complete. */
-static void what_is_complete_is_taken_in_vain(void **state)
+static void complete_requests_are_taken_when_the_time_is_up(void **state)
 {
     const int64_t timeouts[] = {0, 100 * (int64_t)CLOCK_US};
 
@@ -385,7 +385,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_taken_by_index),
-        cmocka_unit_test(what_is_complete_is_taken_in_vain),
+        cmocka_unit_test(complete_requests_are_taken_when_the_time_is_up),
         cmocka_unit_test(some_are_all_that_are_complete),
         cmocka_unit_test(any_is_the_first_in_the_array),
         cmocka_unit_test(errors_are_counted),

@@ -203,7 +203,8 @@ static void test_mixed_readers(void **state)
     assert_int_equal(mbx_wait_queues(cl.eps[1], MBX_RECVS, 0), 0);
     for (; mbx_poll(cl.eps[1], MBX_RECVS, &done, 1) == 1; polled++) {
         ++*(int *)done.user;
-        if (config_window(cl.config) == UINT64_MAX) /* else fetched in the order of the calls */
+        if (config_window(cl.config) ==
+            UINT64_MAX) /* otherwise they are fetched in the order of the calls */
             assert_int_equal(done.status.tag, (uint64_t)(MANY - 3 - 3 * polled));
     }
     for (int i = 0; i < MANY; i++) {

@@ -373,7 +373,7 @@ static void try_recv_behind_many(const struct configuration *config, bool is_by_
 }
 
 /* First by the index of one mask alone, then with messages in the indexes of two masks. */
-static void test_try_recv_behind_many(void **state)
+static void test_try_recv_after_many(void **state)
 {
     try_recv_behind_many(*state, true);
     try_recv_behind_many(*state, false);
@@ -475,7 +475,7 @@ static void test_try_recv_refuses(void **state)
     cluster_close(&cl);
 }
 
-static void test_try_recv_refuses_behind_many(void **state)
+static void test_try_recv_refuses_after_many(void **state)
 {
     struct cluster cl;
 
@@ -497,10 +497,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_try_send),
         cmocka_unit_test(test_try_send_refuses),
         cmocka_unit_test(test_try_recv),
-        cmocka_unit_test(test_try_recv_behind_many),
+        cmocka_unit_test(test_try_recv_after_many),
         cmocka_unit_test(test_try_recv_many),
         cmocka_unit_test(test_try_recv_refuses),
-        cmocka_unit_test(test_try_recv_refuses_behind_many),
+        cmocka_unit_test(test_try_recv_refuses_after_many),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));

@@ -133,7 +133,7 @@ static void an_unexpected_message_makes_it_readable(void **state)
     close_met(&cl);
 }
 
-static void what_is_there_already_is_told_at_once(void **state)
+static void completions_that_are_there_are_told_at_once(void **state)
 {
     struct mbx_completion done;
     struct cluster cl;
@@ -419,7 +419,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_makes_it_readable),
         cmocka_unit_test(an_unexpected_message_makes_it_readable),
-        cmocka_unit_test(what_is_there_already_is_told_at_once),
+        cmocka_unit_test(completions_that_are_there_are_told_at_once),
         cmocka_unit_test(it_is_quiet_until_it_is_armed),
         cmocka_unit_test(a_wake_makes_it_readable),
         cmocka_unit_test(it_can_be_closed_in_every_state),

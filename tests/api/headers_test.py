@@ -21,7 +21,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-pedantic-errors", "-Wconversion"
             "-Wmissing-declarations", "-Wfloat-equal", "-Wformat=2"]
 C_WARNINGS = ["-Wstrict-prototypes", "-Wmissing-prototypes", "-Wold-style-definition", "-Wc++-compat"]
 CXX_WARNINGS = ["-Wold-style-cast", "-Wzero-as-null-pointer-constant", "-Wnon-virtual-dtor", "-Wuseless-cast"]
-# All warnings of clang, except those that no header of C can avoid.
+# All warnings of clang that a header of C can avoid.
 CLANG = ["-Weverything", "-Wno-padded", "-Wno-c++98-compat", "-Wno-c++98-compat-pedantic",
          "-Wno-declaration-after-statement", "-Wno-unused-macros", "-Wno-unsafe-buffer-usage",
          "-Wno-pre-c2x-compat", "-Wno-reserved-identifier", "-Wno-unknown-warning-option"]

@@ -375,7 +375,7 @@ static bool buffers_for_certain(const struct cluster *cl)
 
 enum { SHORT = 3000 }; /* bytes; fits into a packet */
 
-/* Short messages use bounce buffers, too, because they leave in the call. */
+/* Short messages also use bounce buffers, because they leave in the call. */
 static bool buffers_short_for_certain(const struct cluster *cl)
 {
     const struct mbx_ep *ep = cl->eps[0];

@@ -188,8 +188,8 @@ static void test_protocols(void **state)
     bool is_deferred = config_window(config) != UINT64_MAX;
     /* an advertised receive has a protocol of its own: advert_test.c */
     const char *const params[] = {
-        "ADVERT=off", is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* else it may wait */,
-        NULL};
+        "ADVERT=off",
+        is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* so that it never waits */, NULL};
     struct stats from, to;
     struct cluster cl;
 
@@ -235,7 +235,7 @@ static void test_protocols(void **state)
     cluster_close(&cl);
 }
 
-/* A send that finds no space is tried again and counted.  Requests are counted, too. */
+/* A send that finds no space is tried again and counted.  Requests are also counted. */
 static void test_full_and_requests(void **state)
 {
     static const char *const wide[] = {"MATCH_AT=receiver", "WINDOW=unlimited",

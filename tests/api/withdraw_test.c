@@ -82,7 +82,7 @@ static void take_back(struct cluster *cl, int to, enum mbx_protocol protocol, bo
     receive(cl, to, 3, data, 7);
 }
 
-static void test_what_nobody_receives_is_taken_back(void **state)
+static void test_messages_without_receive_are_taken_back(void **state)
 {
     struct cluster cl;
 
@@ -179,7 +179,7 @@ static void probed(struct cluster *cl, int from, int other)
     guarded_buffer_fini(&in, LONGEST);
 }
 
-static void test_what_a_matched_probe_has_blocks_nobody(void **state)
+static void test_a_message_of_a_matched_probe_blocks_nobody(void **state)
 {
     static const char *const narrow[] = {"WINDOW=1", "MATCH_AT=receiver", NULL};
 
@@ -216,7 +216,7 @@ static void behind_another(struct cluster *cl, int to)
     assert_int_equal(done.error, err == 0 ? -ECANCELED : 0);
 }
 
-static void test_one_behind_another_is_taken_back(void **state)
+static void test_a_message_after_another_is_taken_back(void **state)
 {
     struct cluster cl;
 
@@ -357,10 +357,10 @@ static void test_each_is_received_or_taken_back(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_nobody_receives_is_taken_back),
+        cmocka_unit_test(test_messages_without_receive_are_taken_back),
         cmocka_unit_test(test_what_is_matched_is_not),
-        cmocka_unit_test(test_what_a_matched_probe_has_blocks_nobody),
-        cmocka_unit_test(test_one_behind_another_is_taken_back),
+        cmocka_unit_test(test_a_message_of_a_matched_probe_blocks_nobody),
+        cmocka_unit_test(test_a_message_after_another_is_taken_back),
         cmocka_unit_test(test_each_is_received_or_taken_back),
     };
 

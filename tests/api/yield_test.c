@@ -233,7 +233,7 @@ static void only_look(struct cluster *cl, mbx_request request)
         assert_int_equal(yields, 0);
 }
 
-static void who_only_looks_keeps_the_core(void **state)
+static void a_rank_that_only_looks_keeps_the_core(void **state)
 {
     with_each(*state, usual, only_look);
 }
@@ -319,7 +319,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_wait_that_polls_for_long),
         cmocka_unit_test(a_wait_whose_time_is_up),
         cmocka_unit_test(a_wait_in_a_crowd),
-        cmocka_unit_test(who_only_looks_keeps_the_core),
+        cmocka_unit_test(a_rank_that_only_looks_keeps_the_core),
         cmocka_unit_test(who_is_told),
         cmocka_unit_test(a_deregistration),
     };

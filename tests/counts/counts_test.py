@@ -36,7 +36,7 @@ OF_WAY = {"native": [], "pml": ["src/pml/mca_pml_matchbox.so"], "provider": ["sr
 GCC = 12  # the version with which the table was counted
 # A count may differ by this part of it, or by this many instructions, whichever is more.
 TOLERANCE, LEAST = 0.015, 2
-# These rows are mostly polling, some of it by time: a busy machine adds up to 3 instructions to 151.
+# Most of the work in these rows is polling, some of it by time: a busy machine adds up to 3 instructions to 151.
 IN_VAIN, TOLERANCE_IN_VAIN = "in_vain", 0.04
 TRIES = 4  # at least, for a count above the table's
 UNTIL = time.monotonic() + PATIENCE_S  # until then it is counted again
@@ -129,7 +129,7 @@ def compiler_of(folder):
 
 
 def judge(row, found, tolerance):
-    """What is wrong with the count, or None."""
+    """Says why the count is wrong, or returns None."""
     slack = max(LEAST, row.count * tolerance)
     if row.most is not None and found > row.most:
         return f"more than the {row.most:.0f} that it may take"

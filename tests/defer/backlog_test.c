@@ -100,7 +100,7 @@ static void count_up(int *values)
 
 /* A message with a receive gets through after any number of messages without one, on the same
  * context id and on another, with the receive posted before or after. */
-static void test_the_wanted_message_behind_a_full_window(void **state)
+static void test_the_wanted_message_after_a_full_window(void **state)
 {
     int values[COUNT], wanted[] = {100, 101, 102, 103}, got[2];
     mbx_request sends[COUNT], others[4], early[2];
@@ -272,7 +272,7 @@ static void test_a_probe_sees_what_the_open_receive_leaves(void **state)
 
 /* A matched probe takes a message out of the middle.  A receive of any tag gets the first of
  * the others. */
-static void test_matched_probes_with_any_tag_behind(void **state)
+static void test_matched_probes_before_any_tag(void **state)
 {
     static const uint64_t tags[] = {1, 2, 1, 3};
     int values[] = {0, 1, 2, 3}, got = -1;
@@ -757,12 +757,12 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_contexts_that_only_peers_have_named),
         cmocka_unit_test(test_probes_that_take_turns),
-        cmocka_unit_test(test_the_wanted_message_behind_a_full_window),
+        cmocka_unit_test(test_the_wanted_message_after_a_full_window),
         cmocka_unit_test(test_a_word_decides),
         cmocka_unit_test(test_no_word_is_taken_past_a_claim),
         cmocka_unit_test(test_a_barrier_under_full_windows),
         cmocka_unit_test(test_a_probe_sees_what_the_open_receive_leaves),
-        cmocka_unit_test(test_matched_probes_with_any_tag_behind),
+        cmocka_unit_test(test_matched_probes_before_any_tag),
         cmocka_unit_test(test_an_open_receive_has_what_was_shown),
         cmocka_unit_test(test_nothing_overtakes_a_grant),
         cmocka_unit_test(test_cancel_races),

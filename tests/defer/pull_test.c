@@ -280,7 +280,7 @@ static void test_a_table_of_violations(void **state)
 
 /* A sender clears the mark of a message as soon as it is taken, and does not read the FINs that
  * it is owed.  A matched probe takes no more than a bound. */
-static void test_what_is_taken_in_vain_is_bounded(void **state)
+static void test_takes_of_a_probe_are_bounded(void **state)
 {
     const struct peer *peer;
     uint64_t version, takes = 0;
@@ -474,7 +474,7 @@ static void run_race(const struct configuration *config, uint64_t seed, const ch
     cluster_close(&race.cl);
 }
 
-static void test_taking_beside_claims_and_leaving(void **state)
+static void test_taking_during_claims_and_leaving(void **state)
 {
     const struct configuration *config = *state;
 
@@ -494,8 +494,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_version_that_nobody_could_have_made),
         cmocka_unit_test(test_more_is_taken_than_there_is),
         cmocka_unit_test(test_a_table_of_violations),
-        cmocka_unit_test(test_what_is_taken_in_vain_is_bounded),
-        cmocka_unit_test(test_taking_beside_claims_and_leaving),
+        cmocka_unit_test(test_takes_of_a_probe_are_bounded),
+        cmocka_unit_test(test_taking_during_claims_and_leaving),
     };
 
     return test_main_for(argc, argv, is_taking, tests, ARRAY_COUNT(tests));

@@ -125,7 +125,7 @@ static void test_what_was_finished_is_not_read_again(void **state)
 
 /* Packets that the device passes on after the invalid event, and short messages that it
  * matches, are not lost. */
-static void test_packets_behind_nonsense_are_not_lost(void **state)
+static void test_packets_after_nonsense_are_not_lost(void **state)
 {
     mbx_request recvs[SHORTS], other;
     unsigned char got[SHORTS] = {0};
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_finished_is_not_read_again),
-        cmocka_unit_test(test_packets_behind_nonsense_are_not_lost),
+        cmocka_unit_test(test_packets_after_nonsense_are_not_lost),
         cmocka_unit_test(test_a_broken_device_reads_no_more),
         cmocka_unit_test(test_a_question_of_the_dead_hides_nothing),
     };

@@ -278,7 +278,7 @@ static void kill_and_send(struct mbx_ep *ep, uint32_t parent, const struct hello
     }
 }
 
-static void test_who_sleeps_notices(void **state)
+static void test_a_sleeping_endpoint_notices(void **state)
 {
     unsigned char *buf = malloc(LARGEST);
     struct pair pair;
@@ -381,7 +381,7 @@ static void send_and_go(struct mbx_ep *ep, uint32_t parent, const struct hello *
 
 /* A receive that names a closed peer does not fail before the device has read the messages of
  * that peer. */
-static void test_what_the_gone_had_sent_is_received(void **state)
+static void test_messages_of_a_gone_peer_are_received(void **state)
 {
     static const char *const hasty[] = {"LOG_LEVEL=error", "PEER_TIMEOUT=20ms", NULL};
     unsigned char got[30];
@@ -637,9 +637,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_hardware),
         cmocka_unit_test(test_both_devices_end_under_way),
-        cmocka_unit_test(test_who_sleeps_notices),
+        cmocka_unit_test(test_a_sleeping_endpoint_notices),
         cmocka_unit_test(test_threads_that_wait_go_on),
-        cmocka_unit_test(test_what_the_gone_had_sent_is_received),
+        cmocka_unit_test(test_messages_of_a_gone_peer_are_received),
         cmocka_unit_test(test_it_does_not_outlive_its_application),
         cmocka_unit_test(test_an_unused_device_keeps_nobody_awake),
         cmocka_unit_test(test_programs_that_are_no_device),

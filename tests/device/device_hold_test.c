@@ -127,7 +127,7 @@ static struct hold h; /* too large for the stack */
 
 /* The receives match the oldest message first, whatever they name.  The device gets the next
  * message as soon as it has space, if there is time. */
-static void test_what_is_held_is_matched_there(void **state)
+static void test_held_messages_are_matched_at_the_device(void **state)
 {
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         struct mbx_status list[SENT];
@@ -231,7 +231,7 @@ static void test_a_lost_device_gives_all_back(void **state)
 }
 
 /* A device holds messages only if the parameters allow it. */
-static void test_who_holds(void **state)
+static void test_the_device_that_holds(void **state)
 {
     static const struct {
         const char *params[3];
@@ -262,12 +262,12 @@ static bool is_meant(const struct configuration *config)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest each[] = {
-        cmocka_unit_test(test_what_is_held_is_matched_there),
+        cmocka_unit_test(test_held_messages_are_matched_at_the_device),
         cmocka_unit_test(test_a_receive_that_waits_for_the_device_has_its_message),
         cmocka_unit_test(test_a_matched_probe_takes_it_back),
         cmocka_unit_test(test_a_receive_that_stays_takes_it_back),
         cmocka_unit_test(test_a_lost_device_gives_all_back),
-        cmocka_unit_test(test_who_holds),
+        cmocka_unit_test(test_the_device_that_holds),
     };
 
     return test_main_for(argc, argv, is_meant, each, ARRAY_COUNT(each));

@@ -547,7 +547,7 @@ static void go_on_in_software(struct round *r)
             post(r, i, (i + n) % ENDPOINTS, 0, MBX_IGNORE_ALL, r->size_max);
             send_to(r, (i + n) % ENDPOINTS, i, some_size(r));
         }
-    round_until(r, all_is_received, "messages behind the loss are received");
+    round_until(r, all_is_received, "messages after the loss are received");
     for (int i = 0; i < ENDPOINTS; i++) {
         after = cluster_stats(&r->cl, i);
         assert_int_equal(after.expected + after.unexpected,

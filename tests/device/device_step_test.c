@@ -220,7 +220,7 @@ static long tell(const struct story *story, const struct configuration *config, 
 static const char *last_name;
 static long last_step;
 
-static void test_killed_behind_any_instruction(void **state)
+static void test_killed_after_any_instruction(void **state)
 {
     const struct configuration *config = *state;
 
@@ -239,7 +239,7 @@ static void test_killed_behind_any_instruction(void **state)
         stride = is_long ? 1 : 1 + count / (test_is_quick() ? 4 : 16);
         for (last_step = stride / 2; last_step < count; last_step += stride, told++)
             tell(&stories[s], config, last_step);
-        printf("%s: %s, %ld instructions, killed behind %ld of them\n", config->name,
+        printf("%s: %s, %ld instructions, killed after %ld of them\n", config->name,
                stories[s].name, count, told);
     }
     last_name = NULL;
@@ -249,7 +249,7 @@ static int tell_where(void **state)
 {
     (void)state;
     if (last_name != NULL)
-        fprintf(stderr, "%s, killed behind instruction %ld\n", last_name, last_step);
+        fprintf(stderr, "%s, killed after instruction %ld\n", last_name, last_step);
     return 0;
 }
 
@@ -261,7 +261,7 @@ static bool is_meant(const struct configuration *config)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_killed_behind_any_instruction, tell_where),
+        cmocka_unit_test_teardown(test_killed_after_any_instruction, tell_where),
     };
 
     argc = test_take_flag(argc, argv, "--long", &is_long);

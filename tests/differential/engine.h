@@ -8,8 +8,8 @@
  * will have no other result: it has settled.  The head of the file of an engine that works
  * asynchronously explains how it knows.
  *
- * The length identifies a message, and a probe shows it, too: engine_message_size(id) bytes, of
- * which the first are the id.
+ * The length identifies a message, so that a probe can also tell it: a message has
+ * engine_message_size(id) bytes, and begins with the id.
  *
  * Sources are 0 .. ENGINE_SOURCES-1, context ids 0 .. ENGINE_CONTEXT_MAX, and tags have
  * ENGINE_TAG_BITS bits; an engine gets nothing else.

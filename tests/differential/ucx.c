@@ -418,7 +418,7 @@ static int create(const char *argument, struct engine **e)
 
 const struct engine_kind engine_ucx = {
     .name = "ucx",
-    .about = "UCX: ucx, or with UCX_TLS behind the colon, as ucx:self, ucx:sm, ucx:tcp",
+    .about = "UCX: ucx, or with UCX_TLS after the colon, as ucx:self, ucx:sm, ucx:tcp",
     .create = create,
     .destroy = destroy,
     .begin = begin,

@@ -59,5 +59,5 @@ rm -f found
 [ $? = 2 ] || { echo 'wrong_test: --seeds x is no usage error' && failed=1; }
 
 # an engine that crashes leaves no file
-[ -z "$(ls)" ] || { printf '%s\n' 'wrong_test: left behind:' "$(ls)" && failed=1; }
+[ -z "$(ls)" ] || { printf '%s\n' 'wrong_test: files are left:' "$(ls)" && failed=1; }
 exit $failed

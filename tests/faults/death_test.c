@@ -118,7 +118,7 @@ static void see(void *seen, const char *point)
     _exit(99); /* an unknown point */
 }
 
-/* ---- what each rank does ---- */
+/* ---- the ranks ---- */
 
 static unsigned char content(int rank, int message, size_t at)
 {

@@ -485,7 +485,7 @@ static uint64_t sleeps(struct cluster *cl)
 
 /* A thread of the endpoint itself must end at the close, but the call that would wake it fails.
  * It sleeps after a wait whose receive was cancelled, or after one whose message came. */
-static void test_closing_behind_a_call_that_fails(void **state)
+static void test_closing_after_a_call_that_fails(void **state)
 {
     static const char *const names[] = {"write", "futex_wake"};
     struct mbx_completion done;
@@ -538,7 +538,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_system_call),
         cmocka_unit_test(test_every_failure_of_accesses),
         cmocka_unit_test(test_attach_always_refused),
-        cmocka_unit_test(test_closing_behind_a_call_that_fails),
+        cmocka_unit_test(test_closing_after_a_call_that_fails),
         cmocka_unit_test(test_parameters_without_memory),
     };
 

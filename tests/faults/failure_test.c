@@ -138,7 +138,7 @@ static void reported_by_array(struct forked_job *job, int rank, const void *arg)
     /* the other receive reports the death before or during this wait */
     MUST(mbx_wait_all(ep, requests, 3, 100000000, done) == -ETIMEDOUT, 33);
     MUST(memcmp(before, requests, sizeof before) == 0, 34);
-    requests[1] = post_any(ep, 1, &into[1], NULL); /* posted after the death: reports it, too */
+    requests[1] = post_any(ep, 1, &into[1], NULL); /* posted after the death: also reports it */
     MUST(mbx_wait_any(ep, requests, 3, PATIENCE_NS, indices, done) == 1, 35);
     MUST(indices[0] == 1 && done[0].kind == MBX_FAILURES && requests[1] == done[0].request, 36);
     MUST(forked_signal(ep, 1, GO) == 0, 37);
@@ -192,7 +192,7 @@ static void a_descriptor_tells_of_a_death(void **state)
     all_is_well(&job, 1);
 }
 
-/* A receive is posted after a death; then 2 dies, too. */
+/* A receive is posted after a death; then rank 2 also dies. */
 static void reported_again(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);

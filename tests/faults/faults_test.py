@@ -3,8 +3,8 @@
 """faults_test.py BUILD_DIR [--long] [NAME...] - what a network does to ranks on hosts of their own.
 
 Three hosts that scripts/hosts/netns-hosts makes, one rank of tests/faults/far_program on each, and a fourth for
-processes without the key.  What is asked is what the ranks are told, not how long it takes.  --long: all; else those that are short.
-Exit code 77 if hosts cannot be made here.
+processes without the key.  The test judges what the ranks are told, not how long this takes.  Cases that take long
+run with --long only.  Exit code 77 if hosts cannot be made here.
 """
 import collections
 import os

@@ -42,11 +42,11 @@ def path(name):
     return os.path.join(BUILD, name)
 
 
-# ---- what exists ----------------------------------------------------------------------------------
+# ---- processes and objects that exist -------------------------------------------------------------
 
 
 def here():
-    """Returns {pid: name} of the processes here that are not dead, except this test and those that were here before
+    """Returns {pid: name} of the processes here that are not dead, without this test and the ones that were here before
     it."""
     seen = {pid: processes.fields(pid) for pid in processes.numbers() if pid not in before}
     return {pid: one[0] for pid, one in seen.items() if one and (one[1][0] not in "ZX" or has_threads(pid))}
@@ -201,7 +201,7 @@ def test_native_observer():
 
 
 def test_native_device():
-    """The ranks continue without their devices, so the launcher is killed, too."""
+    """The ranks continue without their devices, so the launcher is killed as well."""
     job = native(**DEVICE)
     kill(named("matchbox-device"))
     kill([job.launcher.pid])

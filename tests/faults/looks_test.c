@@ -190,7 +190,7 @@ static void test_anybody_is_all_where_there_are_few(void **state)
 
 /* Otherwise the cost of a look would grow with the number of ranks, if each waits for all
  * others, and the cost for the whole job with its square. */
-static void test_of_many_a_look_takes_a_share(void **state)
+static void test_a_look_takes_a_share_of_many_peers(void **state)
 {
     unsigned times[JOB] = {0};
     struct job job;
@@ -244,7 +244,7 @@ static void test_looks_that_cost_nothing_take_all(void **state)
 }
 
 /* A look remembers one probe, the last before it.  The next look may have another. */
-static void test_who_was_probed_is_looked_at_next(void **state)
+static void test_a_probed_peer_is_looked_at_next(void **state)
 {
     struct mbx_status status;
     struct job job;
@@ -261,7 +261,7 @@ static void test_who_was_probed_is_looked_at_next(void **state)
 }
 
 /* A peer that nobody waits for any more costs nothing. */
-static void test_who_is_not_waited_for_is_not_looked_at(void **state)
+static void test_peers_that_nobody_waits_for_are_not_looked_at(void **state)
 {
     struct job job;
 
@@ -330,7 +330,7 @@ static void test_all_that_die_are_found_in_time(void **state)
     job_close(&job);
 }
 
-static void test_who_waits_for_anybody_hears_of_the_dead_in_time(void **state)
+static void test_a_rank_that_waits_for_anybody_hears_of_the_dead_in_time(void **state)
 {
     mbx_request recv;
     struct job job;
@@ -347,7 +347,7 @@ static void test_who_waits_for_anybody_hears_of_the_dead_in_time(void **state)
 
 /* A packet could not be sent to the peer: the next look checks it, even if nobody waits for
  * it. */
-static void test_who_is_suspected_is_looked_at_next(void **state)
+static void test_a_suspected_peer_is_looked_at_next(void **state)
 {
     mbx_request recv;
     struct job job;
@@ -376,15 +376,15 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_first_wait_looks_at_nobody),
         cmocka_unit_test(test_few_are_looked_at_in_each_look),
         cmocka_unit_test(test_anybody_is_all_where_there_are_few),
-        cmocka_unit_test(test_of_many_a_look_takes_a_share),
+        cmocka_unit_test(test_a_look_takes_a_share_of_many_peers),
         cmocka_unit_test(test_a_late_look_takes_more),
         cmocka_unit_test(test_looks_that_cost_nothing_take_all),
-        cmocka_unit_test(test_who_was_probed_is_looked_at_next),
-        cmocka_unit_test(test_who_is_not_waited_for_is_not_looked_at),
+        cmocka_unit_test(test_a_probed_peer_is_looked_at_next),
+        cmocka_unit_test(test_peers_that_nobody_waits_for_are_not_looked_at),
         cmocka_unit_test(test_each_that_dies_is_found_in_time),
         cmocka_unit_test(test_all_that_die_are_found_in_time),
-        cmocka_unit_test(test_who_waits_for_anybody_hears_of_the_dead_in_time),
-        cmocka_unit_test(test_who_is_suspected_is_looked_at_next),
+        cmocka_unit_test(test_a_rank_that_waits_for_anybody_hears_of_the_dead_in_time),
+        cmocka_unit_test(test_a_suspected_peer_is_looked_at_next),
     };
 
     return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));

@@ -164,7 +164,7 @@ def passing():
         return [(inode.decode(), path.decode()) for inode, path in re.findall(rb" (\d+) (@matchbox/[0-9a-f]{8})$", sockets.read(), re.M)]
 
 
-def test_nothing_is_left_behind():
+def test_nothing_is_left():
     """All processes are killed at once, while they run."""
     for name, words in containers():
         mark = uuid.uuid4().hex
@@ -181,7 +181,7 @@ def test_nothing_is_left_behind():
             while left := processes.marked(mark) or own & {path for _, path in passing()}:
                 if time.monotonic() > end:
                     processes.kill_marked(mark)
-                    raise Failed(f"{name}: left behind: {left}")
+                    raise Failed(f"{name}: processes or files are left: {left}")
                 os.sched_yield()
 
 

@@ -52,7 +52,7 @@ def measured(values):
     return rounds
 
 
-def test_what_varies_and_what_disturbs_is_marked():
+def test_variation_and_disturbance_are_marked():
     rounds = measured({("latency", "ob1"): [1.0, 1.6], ("rate", "ob1"): [1.0, 1.4]})
     by_key = {case.key: case for case in rounds.cases}
     expect(rounds.is_unsteady(by_key["latency"]) and not rounds.is_unsteady(by_key["rate"]), "spread")

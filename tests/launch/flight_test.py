@@ -66,7 +66,7 @@ def check_listing(what, done, ranks, least=1):
             send = re.match(r" *[0-9.]+ send .* to (\S+) .*, message (\d+)$", line)
             if send:
                 peer, number = send.group(1), int(send.group(2))
-                check(number == last.get(peer, number - 1) + 1, f"{what}: {line!r} behind message {last.get(peer)}")
+                check(number == last.get(peer, number - 1) + 1, f"{what}: {line!r} after message {last.get(peer)}")
                 last[peer] = number
     check(sorted(seen) == sorted(ranks), f"{what}: ranks {sorted(seen)} of {ranks}: {done.stdout[:300]!r}")
 

@@ -53,7 +53,7 @@ def text_of(data, what):
 
 
 def jobs(*options):
-    """Returns the jobs.  Other tests have jobs here, too: --job selects one whose number is known."""
+    """Returns the jobs.  Other tests also have jobs here: --job selects one whose number is known."""
     return json.loads(run(MBX, "queues", "--json", "--wait", "200", *options)[0])["jobs"]
 
 

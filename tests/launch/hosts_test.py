@@ -105,7 +105,7 @@ REASON = re.compile(r"has not answered|are not seen|on their way|^rank \d+ \(pid
 
 
 def until_ring(look):
-    """As until(); the look names the ring.  Failed, too, if too many looks miss it without a reason."""
+    """As until(); the look names the ring.  It also fails if too many looks miss the ring without a reason."""
     misses = []
 
     def is_wrong(result):
@@ -142,10 +142,10 @@ def test_ring(args):
         # a launcher for each host; and one that prints labels before the lines
         each = [word for host in NAMES for word in ("--launch", enter(host))]
         until_ring(lambda: run(args.mbx, "doctor", *PATIENT, *each))
-        # a launcher that leaves a process behind, which keeps its standard error
+        # this launcher leaves a process that keeps its standard error open
         stays = f"sh -c 'sleep infinity >/dev/null & exec \"$@\"' sh {enter('%h')}"
         result = until_ring(lambda: run(args.mbx, "doctor", "--hosts", ",".join(NAMES), "--launch", stays, *PATIENT))
-        expect("has not answered" not in result[1], "what a launcher leaves behind is waited for", result[1])
+        expect("has not answered" not in result[1], "mbx waited for a process that a launcher has left", result[1])
         until_ring(lambda: doctor(args, "--rounds", "3"))
         check_alone(args)
         check_silent(args)
@@ -250,7 +250,7 @@ def check_schema(document):
         jsonschema.validate(document, json.load(file))
 
 
-def look_in_vain(args, looks):
+def look_without_deadlock(args, looks):
     for _ in range(looks):
         result = doctor(args, "--between", "50")
         expect(result[0] == 0 and "no rank is deadlocked" in result[1], "a job that goes on is accused", "%d\n%s%s" % result)
@@ -260,9 +260,9 @@ def test_goes_on(args):
     """No rank is accused in a running job, nor while the network between its hosts is interrupted and messages are under
     way."""
     with Job(args, "running_ring"):
-        look_in_vain(args, 1)  # a look takes long if six ranks have two cores
+        look_without_deadlock(args, 1)  # a look takes long if six ranks have two cores
     with Job(args, "resting_ring"):
-        look_in_vain(args, SILENT)
+        look_without_deadlock(args, SILENT)
         result = doctor(args, "--between", "10", "--rounds", "5")
         expect(result[0] == 0 and "5 rounds: no rank was deadlocked" in result[1], "a job that goes on is accused", "%d\n%s%s" % result)
         expect(run(HOSTS, "cut", "h2")[0] == 0, "cut")

@@ -48,10 +48,11 @@ static void say(const char *kind, uint32_t rank, uint32_t context, uint64_t tag,
 struct program {
     struct mbx_ep *ep;
     uint32_t rank;
-    uint64_t messages[CONTEXTS + 1]; /* those that rank 0 must have; [0]: all of them */
-    uint64_t sent;                   /* sends of rank 1 that complete */
-    uint64_t held;                   /* sends that wait for their receive */
-    mbx_request *posted;             /* by rank 0 */
+    uint64_t
+        messages[CONTEXTS + 1]; /* of each context: how many rank 0 must have; [0]: of all */
+    uint64_t sent;              /* sends of rank 1 that complete */
+    uint64_t held;              /* sends that wait for their receive */
+    mbx_request *posted;        /* by rank 0 */
     uint64_t posted_count;
 };
 

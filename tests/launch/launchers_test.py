@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """launchers_test.py MBX [NAME...] - what `mbx queues` does with the launchers that it starts; all start mbx on this host.
 
-No job is needed: a host on which no rank is seen has answered, too.
+No job is needed: a host on which no rank is seen has also answered.
 """
 import argparse
 import json
@@ -40,7 +40,7 @@ def shell(script):
 
 
 def test_orphans(args):
-    """Each launcher leaves behind a process that has ended: mbx reaps it."""
+    """Each launcher leaves a process that has ended: mbx reaps it."""
     with subprocess.Popen([args.mbx, "queues", "--job", "1", "--watch", "0", "--launch", shell('(true &); exec "$@"')], stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as mbx:
         counts = []

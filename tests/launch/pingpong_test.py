@@ -150,7 +150,7 @@ def a_client_starts_when_its_server_listens():
     assert looks[:3] == [False] * 3 and looks[-1]
 
 
-def who_else_listens_is_not_taken_for_the_server():
+def another_listener_is_not_taken_for_the_server():
     with listening() as held:
         side = pingponglib.Side("server", ["-p", "deaf", "-B", str(next(pingponglib.PORTS))],
                              pingponglib.cores()[0], {})
@@ -158,7 +158,7 @@ def who_else_listens_is_not_taken_for_the_server():
         side.stop()
 
 
-def whoever_fails_first_is_named():
+def the_side_that_fails_first_is_named():
     assert failure("none") == "server: status 61: fi_getinfo(): no such provider"
     assert failure("server-dies") == ("server: status 12: server's first word / "
                                       "server's last word")
@@ -221,7 +221,7 @@ def main():
         for test in (a_number_is_read, ports_that_are_taken_are_passed_over,
                      no_port_is_one_that_clients_are_given,
                      a_client_starts_when_its_server_listens,
-                     who_else_listens_is_not_taken_for_the_server, whoever_fails_first_is_named,
+                     another_listener_is_not_taken_for_the_server, the_side_that_fails_first_is_named,
                      nobody_is_waited_for_without_end, the_others_go_on, matchbox_must_not_fail):
             test()
             print(f"ok {test.__name__}", flush=True)

@@ -90,7 +90,7 @@ class Job:
         self.go_on()
         self.process.stdout.read()
         status = self.process.wait()
-        ALL_PIDS.difference_update(self.pids)  # the numbers may soon be those of other processes
+        ALL_PIDS.difference_update(self.pids)  # other processes may soon have these numbers
         return status
 
 
@@ -294,7 +294,7 @@ def debugger_entry(class_, rank, tag, size, text):
 
 
 def msgq(args, pid, root=None, others=()):
-    """Returns the answers of libmatchbox-msgq.so to a debugger, which has these other processes, too."""
+    """Returns the answers of libmatchbox-msgq.so to a debugger that also has these other processes."""
     root = root_of(pid) if root is None else root
     more = [word for other in others for word in (str(other), f"{root_of(other):x}")]
     result = subprocess.run([args.msgq_host, args.msgq, str(pid), f"{root:x}", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

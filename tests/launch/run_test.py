@@ -80,7 +80,7 @@ def expect_nothing_left(mark, what):
     while left := marked(mark):
         if time.monotonic() > end:
             processes.kill_marked(f"{MARK}={mark}")
-            raise Failed(f"{what}: left behind {left}")
+            raise Failed(f"{what}: it has left {left}")
         time.sleep(0.01)
 
 
@@ -139,7 +139,7 @@ def help_is_there():
         expect(mbx("help", command).out == job.out, f"mbx help {command}")
 
 
-def what_was_meant_is_suggested():
+def the_word_that_was_meant_is_suggested():
     for args, text in [
             (["rum"], "did you mean 'run'"), (["infos"], "did you mean 'info'"),
             (["info", "--jsn"], "did you mean --json"), (["run", "--timout", "3"], "did you mean --timeout"),
@@ -320,7 +320,7 @@ def first_failing_rank_ends_the_job():
     expect_nothing_left(job.mark, "kill -SEGV")
 
 
-def who_ignores_the_end_is_killed():
+def a_rank_that_ignores_the_end_is_killed():
     job = mbx("run", "-n", "2", *of_rank(0, "sleep 0.3; exit 3",
                                          "trap '' TERM; while :; do sleep 0.1; done"))
     expect(job.code == 3, str(job))
@@ -342,7 +342,7 @@ def timeout_ends_the_job():
     expect_nothing_left(job.mark, "timeout")
 
 
-def what_the_ranks_leave_is_ended():
+def processes_that_ranks_leave_are_ended():
     job = mbx("run", "-n", "2", "sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 0")
     expect(job.code == 0, str(job))
     expect_nothing_left(job.mark, "background processes")
@@ -741,9 +741,9 @@ def perf_overlap_runs_every_mode_that_is_here():
     expect(job.code == 2 and "--modes" in job.err, str(job))
 
 
-def what_is_computed_takes_its_time():
+def computation_takes_its_time():
     """More computation takes longer, and a transfer with it takes no less.  The time of a transfer is set;
-    if other programs run, too, the test retries until one try is undisturbed."""
+    if other programs run at the same time, the test retries until one try is undisturbed."""
     for _ in looks():
         rows = []
         for percent in ("10", "1000"):
@@ -769,7 +769,7 @@ def counts_of_a_receiver(rndv):
     return row["mode"] if row["protocol"] == "rndv-read" else "", counts, text
 
 
-def what_software_matches_is_fetched():
+def messages_that_software_matches_are_fetched():
     """If software matches a long message, the receiver reads it after it has computed."""
     mode, counts, text = counts_of_a_receiver("read+split")
     expect(mode != "software" or
@@ -777,14 +777,14 @@ def what_software_matches_is_fetched():
            int(counts["received_rndv-read"]) >= 10, text)
 
 
-def what_is_told_early_is_written():
+def early_advertised_receives_are_written():
     """The sender writes an advertised receive while the receiver computes."""
     mode, counts, text = counts_of_a_receiver("write")
     expect(mode != "early" or
            int(counts["advert_won"]) >= 10 and int(counts["received_rndv-write"]) >= 10, text)
 
 
-def perf_overlap_leaves_nothing_behind():
+def perf_overlap_leaves_nothing():
     job = Job("perf", "overlap", "--modes", "software", "--repeats", "100000")
     wait_for(lambda: sum(name == "mbx" for name in marked(job.mark).values()) == 4, "no ranks")
     job.process.kill()
@@ -987,13 +987,13 @@ def exec_names_an_mpich_that_cannot_reach_it():
 
 
 TESTS = [
-    wrong_arguments_are_named, what_was_meant_is_suggested, help_is_there, help_takes_what_there_is,
+    wrong_arguments_are_named, the_word_that_was_meant_is_suggested, help_is_there, help_takes_what_there_is,
     version_says_how_it_was_built, a_full_disk_is_noticed, json_is_json, info_tells_what_the_host_allows,
     values_can_be_pasted, completion_follows_the_commands, info_lists_statistics_and_parameters,
     info_tells_of_the_network_or_why_there_is_none,
     wrong_parameters_are_named, success_is_zero, first_failing_rank_ends_the_job,
-    who_ignores_the_end_is_killed, programs_that_cannot_run, timeout_ends_the_job,
-    what_the_ranks_leave_is_ended, lines_are_whole_and_labelled,
+    a_rank_that_ignores_the_end_is_killed, programs_that_cannot_run, timeout_ends_the_job,
+    processes_that_ranks_leave_are_ended, lines_are_whole_and_labelled,
     errors_are_forwarded_to_errors, nothing_of_the_output_is_lost,
     beginnings_of_lines_are_seen, input_goes_to_rank_0, closed_standard_files_stay_empty,
     ranks_have_no_file_but_the_board, a_reader_that_leaves_ends_the_job,
@@ -1002,9 +1002,9 @@ TESTS = [
     whoever_is_killed_nothing_is_left, after_kill_9_no_rank_is_left,
     devices_end_with_their_ranks,
     perf_prints_what_was_asked_for, perf_measures_between_two_that_no_launcher_started, perf_overlap_measures_every_size,
-    what_is_computed_takes_its_time, perf_overlap_runs_every_mode_that_is_here,
-    what_software_matches_is_fetched, what_is_told_early_is_written,
-    perf_overlap_leaves_nothing_behind, exec_sums_up, exec_sets_what_is_not_set,
+    computation_takes_its_time, perf_overlap_runs_every_mode_that_is_here,
+    messages_that_software_matches_are_fetched, early_advertised_receives_are_written,
+    perf_overlap_leaves_nothing, exec_sums_up, exec_sets_what_is_not_set,
     exec_takes_the_component_where_it_can_be_loaded, exec_names_what_would_defeat_it,
     exec_names_what_its_command_would_defeat, exec_warns_of_a_program_of_another_mpi,
     exec_says_early_that_statistics_would_be_lost, exec_says_where_the_provider_was_sought,

@@ -85,7 +85,7 @@ def test_a_program():
     expect(result[0] == 0 and "all words right" in result[1], "the example", result)
 
 
-def test_mpi_beside():
+def test_with_mpi_in_one_program():
     if not os.path.exists(path("tests/mpi/both")):
         raise NotHere("built without MPI")
     late = f"LD_PRELOAD={path('tests/mpi/liblate_return.so')}"
@@ -335,7 +335,7 @@ def test_slurm():
 
 
 def test_mpich_on_hosts():
-    """MPICH's launcher finds the hosts, too."""
+    """MPICH's launcher also finds the hosts."""
     if not shutil.which("mpiexec.mpich"):
         raise NotHere("there is no MPICH")
     result = on_hosts(2, "mpiexec.mpich", "-hosts", "h1,h2", "-n", "2", "hostname")

@@ -168,7 +168,7 @@ def held(_signal, _frame):
     raise Failed(f"the job is held: it has not ended within {PATIENCE_S} s")
 
 
-def test_what_lingers_lingers():
+def test_lingering_descriptors_stay():
     """A socket that accepts the strangers' descriptors is held: the other tests would notice such an attack."""
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
         victim = socket.socket(socket.AF_UNIX, kind)

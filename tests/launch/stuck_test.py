@@ -125,7 +125,7 @@ def questions(pid):
 
 
 def rounds_of_a_job_that_ends(args):
-    """Questions of other tests are counted, too: then the job may end before its doctor has seen it."""
+    """Questions of other tests also count, so the job may end before its doctor has seen it."""
     for _ in looks():
         with Job(args, "late_sender", 2) as job:
             command, asked = judge(args, job, "1000000"), questions(job.pids[0])

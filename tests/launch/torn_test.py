@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torn_test.py MBX CHURN_PROGRAM [--readings N] [--command "COMMAND..."] - no torn entry is ever shown as exact.
 
-Two observers read the queues of a job again and again, while its ranks change them all the time: one gives the ranks time to answer, the
-other one hardly any, and so mostly reads their memory.  Ranks are stopped wherever they are, and continued.  In every reading of a rank that is
-said to be exact
+Two observers read the queues of a job again and again, while its ranks change them all the time: one gives the ranks time
+to answer, the other one hardly any, so that in most cases it reads their memory.  Ranks are stopped wherever they are, and
+continued.  In every reading of a rank that is called exact
 
   - no posted receive accepts an unexpected message, as the matching engine would have made them meet;
   - no two entries are of one request, or of one message;
   - each envelope is whole: churn_program makes tags from which the context id and the size follow.
 
-`--readings 100000` is the long form.  `--command "mbx exec mpiexec -n 3 rules --rounds 1000000"` reads those of another job, of which nothing is known
-of the envelopes.
+`--readings 100000` is the long form.  `--command "mbx exec mpiexec -n 3 rules --rounds 1000000"` reads the queues of another
+job, about whose envelopes nothing is known.
 """
 import argparse
 import atexit

@@ -243,8 +243,8 @@ def test_short(path):
         listings.append(done.stdout)
     expect("short: as long ones", *listings)
     for name, data, text in (("of no form", trace((POST, 1, 2, 3, 0, 7, 0), (SHORT, 3, HALF + 1, 0)), "offset 120: record 1: it is like an event that is not there"),
-                             ("tiny behind a long one", trace((POST, 1, 2, 3, 0, 7, 0), (POST | TINY,)), "offset 120: record 1: it is like an event that is not there"),
-                             ("tiny behind a short and a long one", trace((POST | 3 << 16, 1, 2, 3, 0, 7, 0), (SHORT, 3, HALF + 1, 0), (POST | 4 << 16, 1, 2, 4, 0, 9, 0), (POST | TINY,)),
+                             ("tiny after a long one", trace((POST, 1, 2, 3, 0, 7, 0), (POST | TINY,)), "offset 120: record 1: it is like an event that is not there"),
+                             ("tiny after a short and a long one", trace((POST | 3 << 16, 1, 2, 3, 0, 7, 0), (SHORT, 3, HALF + 1, 0), (POST | 4 << 16, 1, 2, 4, 0, 9, 0), (POST | TINY,)),
                               "record 3: it is like an event that is not there"),
                              ("tiny of a form of another type", trace((POST | 3 << 16, 1, 2, 3, 0, 7, 0), (SHORT, 3, HALF + 1, 0), (ARRIVE | 3 << 16, 1, 2, 3, 9, 0, 7), (POST | TINY,)),
                               "record 3: it is like an event that is not there"),

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """versions_test.py MBX RECORDS... [--record FILE --program INSPECT_PROGRAM] - today's `mbx queues` reads what libraries of other versions show.
 
-A record (records/VERSION.json) has what an observer reads of the two ranks of inspect_program: the page of each, the blocks of memory with its
-queues and their layout, and what must be in the queues and was shown then.  Each record is read as an answer, from a page, and as a core file.  So a record is read
-that is changed as a newer library may change it: with more fields in the layout, in another order.  Of one with another version of the page, or
-without a field, it is said which version it is.  An answer that is being written is not taken for one.
+A record (records/VERSION.json) has the memory that an observer reads of the two ranks of inspect_program: the page of
+each, the blocks with its queues, and their layout; and the entries that must be in the queues and were shown then.  Each
+record is read as an answer, from a page, and as a core file.  In the same way records are read that are changed as a newer
+library may change them: with more fields in the layout, in another order.  If a record has another version of the page, or
+lacks a field, the message names the version.  An answer that is still being written is not taken for one.
 
 `--record FILE --program INSPECT_PROGRAM` writes the record of this build: one for each released version, kept for ever.
 """

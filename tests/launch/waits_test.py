@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""waits_test.py MBX WAITS_PROGRAM [--browser] - `mbx trace` says who waited for whom, to 5 %, where it is known by construction,
-its page of a job is one file that shows that, and what it
-writes for Perfetto has a flow for each message, and OTF2's own reader finds each message in what it writes for OTF2; and all that, too, if each rank has a host with a clock of its own.
+"""waits_test.py MBX WAITS_PROGRAM [--browser] - `mbx trace` says which rank waited for which, to 5 %.
 
-Time is virtual (waits_program.c), so no load of the machine has a part in it.
+The waits are known by construction (waits_program.c).  The page of the job is one file that shows them, the file for Perfetto
+has a flow for each message, and OTF2's own reader finds each message in the trace for OTF2.  All of this also holds if each
+rank has a host with a clock of its own.  Time is virtual, so the load of the machine changes nothing.
 """
 import glob
 import os

@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     if (!first)
         open_all();
-    must(mbx_job_fence(job), "mbx_job_fence behind MPI_Init");
+    must(mbx_job_fence(job), "mbx_job_fence after MPI_Init");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     go_around(rank, size);

@@ -17,7 +17,7 @@
  * that is too short takes, persistent sends of datatypes whose first byte is not at the address
  * of the buffer, and structs with empty members.  MPICH 4.0 counts no elements in a struct with
  * a pair (MPI_DOUBLE_INT), both in MPI_Get_elements() and internally when such a message
- * arrives over libfabric, which then fails: with this bug, pairs are left out, too.
+ * arrives over libfabric, which then fails: with this bug, pairs are also left out.
  *
  * usage: datatypes [--threads] [--kept] [--over-ofi] [SEED [ROUNDS]]
  */
@@ -222,7 +222,7 @@ static void unpack(const unsigned char *from, int size, unsigned char *bytes, in
         MPI_Unpack(from, size, &position, bytes + i * extent, 1, type, MPI_COMM_SELF);
 }
 
-/* Makes data, mostly short; the same `chance` makes the same bytes. */
+/* Makes data, which is short in most cases; the same seed makes the same bytes. */
 static struct data data_make(struct messages *m, unsigned seed)
 {
     struct data d = {.type = make(m)};

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """doctor_test.py BUILD [--through pml|provider] [--mpi openmpi|mpich] [--programs FOLDER] [--times N] [--jobs N] [PATTERN...] - `mbx doctor` names the deadlock, and only deadlocks.
 
-Each pattern of stuck.c runs until the doctor has said what it is to say, or has been silent often enough.  Two run at
-a time (--jobs): most of the time of a job is that of its start.  Of a deadlock the doctor is asked once more, which must say the same: how
-long that takes is how long a diagnosis takes, and the longest one is said at the end.
+Each pattern of stuck.c runs until the doctor has given its expected answer, or has been silent often enough.  Two run at
+a time (--jobs), because most of the time of a job is its start.  After a deadlock the doctor is asked once more, and must
+give the same answer: this time is the time of a diagnosis, and the longest one is printed at the end.
 """
 import argparse
 import concurrent.futures

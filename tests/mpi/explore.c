@@ -5,8 +5,8 @@
  * usage: explore ORDER[LETTERS]...      with 4 ranks
  *
  * Rank 0 receives a message of each other rank from any source.  In run K (MBX_EXPLORE_RUN; 1 if it is not set) they arrive in
- * the K-th order of the command line, as 231, or in the last one if there are fewer.  What the order of its receives is, and
- * nothing else, decides what rank 0 does:
+ * the K-th order of the command line, as 231, or in the last one if there are fewer.  The order of its receives alone
+ * decides what rank 0 does:
  *
  *   123 213   prints the sum 6
  *   132       prints the sum 7
@@ -29,7 +29,7 @@ enum { DATA = 2, GO = 3 };
 
 static int rank;
 
-/* Of this run. */
+/* The order, with its letters, for this run. */
 static const char *chosen(int argc, char **argv)
 {
     const char *run = getenv("MBX_EXPLORE_RUN");

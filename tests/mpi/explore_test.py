@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""explore_test.py BUILD - mbx explore tells runs apart, and repeats those that are wrong.
+"""explore_test.py BUILD - mbx explore tells runs apart, and repeats the wrong ones.
 
 The program is explore.c, whose arguments say in which order the messages of each run arrive.  So nothing here depends on
 time: a deadlock is one, and a run that is too long never ends.
@@ -52,7 +52,7 @@ class Explore:
         return subprocess.run(words, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     def runs(self, options, orders, status, before=()):
-        """What it prints about a run for each of these orders.  before: words in front of the job."""
+        """Returns the lines about the runs, one for each of these orders.  before: words in front of the job."""
         patience = ["--limit", f"{PATIENCE_S}s"]  # a deadlock is found later on a busy machine
         done = self.words([self.mbx, "explore", "-n", str(len(orders)), *patience, *options, "--", *before, *self.job(orders)])
         check(done.returncode == status, f"{options} {orders} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -100,7 +100,7 @@ def search(run):
 
 
 def shuffled(run):
-    """The same arrivals, in as many orders as there are: each wrong one is repeated by its replay."""
+    """The arrivals are the same in all runs, and the orders differ: each wrong one is repeated by its replay."""
     run.env["MBX_HANG"] = "500ms"
     said = run.runs(["--seed", "3"], ["123s"] * SHUFFLED, FOUND)
     has(said, rf"^explore: {SHUFFLED} runs, [2-6] different orders: ")
@@ -137,7 +137,7 @@ def checked(run):
 
 
 def first_fails(run):
-    """And each run starts a process that does not end by itself."""
+    """The first run fails.  Each run starts a process that does not end by itself."""
     said = run.runs([], ["312", "312"], FOUND, ["sh", "-c", 'tail -f /dev/null & exec "$@"', "sh"])
     has(said, r"^explore: 2 runs, one order: all end as run 1 does \(exit status 1\)$", r"^  run 1: exit status 1\n    repeats in its replay; ")
     check("run 2:" not in said, said)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """hang_test.py BUILD [--through pml|provider] - MBX_HANG reports a deadlock once, and nothing else.
 
-The programs are those of stuck.c.  What is read ends with a line that must come, so nothing here waits for a time.  Two
-jobs run at a time: most of the time of one is that of its start and its end.
+The programs are the patterns of stuck.c.  The output is read up to a line that must come, so nothing here waits for a
+time.  Two jobs run at a time, because most of the time of a job is its start and its end.
 """
 import argparse
 import concurrent.futures

@@ -32,7 +32,7 @@ static char *buffers[MESSAGES_MAX];
 static MPI_Request *sends;
 static size_t send_count;
 
-/* ---- what is the same on all ranks ---- */
+/* ---- random numbers, and the notes of a rank ---- */
 
 static uint64_t draw(uint64_t *state)
 {
@@ -384,7 +384,7 @@ static void fold(int count, int dies)
     }
 }
 
-/* What was noted until now, and nothing of it later. */
+/* Prints the hash of the results noted until now, and begins a new one. */
 static void say_part(const char *what)
 {
     printf("%s %d: %016llx\n", what, rank, (unsigned long long)hash);

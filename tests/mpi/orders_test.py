@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """orders_test.py BUILD [--replays N] - a recorded job is replayed: the same results, and the same record again.
 
-The programs are those of orders.c.  Each has a time limit: a replay that waits for what does not come would wait forever.
+The programs are the cases of orders.c.  Each has a time limit: a replay that waits for a message that never comes would wait
+forever.
 """
 import argparse
 import glob
@@ -57,7 +58,7 @@ class Programs:
 
 
 def compare_files(first, second):
-    """Records are equal byte by byte but for who has made them; what came late may have come in another order."""
+    """Records are equal byte by byte, except for the process that made them; late outcomes may have another order."""
     check(len(glob.glob(first + "/*.mbxrec")) == RANKS, f"{first} does not have {RANKS} records")
     for rank in range(RANKS):
         a, b = (open(f"{folder}/rank-{rank}.mbxrec", "rb").read()[HEADER:] for folder in (first, second))
@@ -123,7 +124,7 @@ def divergence(run, folder, _):
 
 
 def killed(run, folder, _):
-    """What was stored is replayed, and then the program goes on: to its end here, which the record does not have."""
+    """The stored events are replayed, and then the program goes on: to its end, which the record does not have."""
     record, again = f"{folder}/record", f"{folder}/again"
     run.execute(["--record", record], ["die", "100"])
     first = run.order(record, "--rank", "0").stdout

@@ -4,7 +4,7 @@
  *
  * usage: races FOLDER CASE [ORDER]      with 3 ranks
  *
- * What must come in an order that no message gives is ordered by files in FOLDER: the report knows nothing of them.  Each case
+ * Where a case needs an order that no message gives, files in FOLDER make it: the report knows nothing of them.  Each case
  * is a function of its name.
  */
 #include <mpi.h>

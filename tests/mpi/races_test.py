@@ -59,7 +59,7 @@ class Races:
         return ["mpiexec", "--oversubscribe", "-n", "3", self.program, self.folder, case, *order]
 
     def run(self, case, *order, into="run", options=()):
-        """What mbx exec says at its end."""
+        """Returns the last line of mbx exec."""
         done = self.mbx_is(["exec", *options, f"--races={into}", *self.job(case, *order)], 0)
         has(done.stderr, r"collectives use messages \(OMPI_MCA_coll=\^sm,")
         return done.stderr.splitlines()[-1]
@@ -177,7 +177,7 @@ def trace_of(run, folder, rank):
 
 
 def incomplete(run):
-    """What is missing, cut or of another run is named."""
+    """A file that is missing, cut or of another run is named."""
     run.run("race")
     run.run("handshake", into="other")
     for number, (rank, spoil, said) in enumerate((

@@ -10,7 +10,7 @@
  * message that fits one receive fits many.  Nobody waits meanwhile, so that every order of
  * events occurs.  At the end all messages are taken.  Then rules_oracle.h gets the messages
  * that each rank took, and the messages that the others have sent.  Contents, sizes, senders,
- * tags and truncation are compared, too.
+ * tags and truncation are also compared.
  *
  * With one thread the program requests no thread support from MPI: another path through the
  * library.  Half of the rounds have synchronous sends, the other half matched probes: over

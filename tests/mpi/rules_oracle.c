@@ -136,7 +136,7 @@ static void tell_circle(struct text *t, const struct rules_history *h, const int
     }
     for (int i = 0; i < n; i++)
         at = previous[at]; /* on the cycle by now */
-    say(t, "each of these must have come behind the next one:\n");
+    say(t, "each of these must have come after the next one:\n");
     first = at;
     do {
         describe(t, h, at);

@@ -4,7 +4,7 @@
  *
  * usage: solve EDGE
  *
- * The equations are those of a flow through a cube of EDGE^3 points.  MUMPS receives contributions from any source and
+ * The equations describe a flow through a cube of EDGE^3 points.  MUMPS receives contributions from any source and
  * adds them in the order in which they come, so the last digits of the solution differ from run to run.  Rank 0 prints
  * `solution HASH, off by ERROR`, over all bits of all unknowns.
  */

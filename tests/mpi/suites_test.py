@@ -99,7 +99,7 @@ def what_is_said(build):
     yield from what_is_said_of(build, ENDS, SUMS, PATIENCE_S)
 
 
-def who_is_accused(build):
+def a_program_accused_wrongly(build):
     status, text = suites(build, {"accused": ACCUSED}, limit=HANGS_S)
     if status != 1 or "expected=OK" not in text or "were called deadlocked: accused" not in text:
         yield f"a program that is right may be accused: {status}\n{text}"
@@ -142,7 +142,7 @@ def a_limit(_):
 
 
 def main():
-    wrong = [words for check in (what_is_said, who_is_accused, what_is_not_run, torn_answers, a_limit) for words in check(sys.argv[1])]
+    wrong = [words for check in (what_is_said, a_program_accused_wrongly, what_is_not_run, torn_answers, a_limit) for words in check(sys.argv[1])]
     print("\n".join(wrong + [f"suites_test: {len(wrong)} wrong"]))
     return bool(wrong)
 

@@ -8,7 +8,7 @@
  * component or Open MPI calls it.
  *
  * A call that waits for several requests at a time polls all of Open MPI's progress functions,
- * by opal_progress(), which is defined here, too.  Unsuccessful polls take time in which others
+ * by opal_progress(), which is also defined here.  Unsuccessful polls take time in which others
  * could compute, so there are few between two yields.
  *
  * Run with MBX_OVERSUBSCRIBED=yes and Open MPI's mpi_yield_when_idle.

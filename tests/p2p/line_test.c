@@ -124,7 +124,7 @@ static int end_of(struct cluster *cl, mbx_request request)
     return done.error;
 }
 
-static void test_who_waits_for_a_peer_that_closes_is_told(void **state)
+static void test_a_rank_that_waits_for_a_closing_peer_is_told(void **state)
 {
     mbx_request sends[MESSAGES];
     int failed = 0;
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_they_leave_in_order),
         cmocka_unit_test(test_nobody_overtakes),
-        cmocka_unit_test(test_who_waits_for_a_peer_that_closes_is_told),
+        cmocka_unit_test(test_a_rank_that_waits_for_a_closing_peer_is_told),
     };
 
     module_extension = line_module;

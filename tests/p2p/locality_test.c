@@ -193,7 +193,7 @@ static void test_only_if_it_is_said(void **state)
 
 /* A limit that the user sets is the limit.  A peer whose memory cannot be read gets the bytes
  * in packets. */
-static void test_what_is_set_holds(void **state)
+static void test_a_limit_of_the_user_holds(void **state)
 {
     static const char *const params[][2] = {{"EAGER_LIMIT=16K", "OVERSUBSCRIBED=auto"},
                                             {"EAGER_LIMIT=16K", "OVERSUBSCRIBED=yes"},
@@ -536,7 +536,7 @@ static void test_long_ones_in_buffers_to_the_near(void **state)
 
 /* The receiver expects a message in buffers, and it comes by rendezvous: then receives are
  * advertised again.  From time to time the receiver expects buffers again. */
-static void test_what_is_not_in_buffers_is_announced_again(void **state)
+static void test_messages_outside_buffers_are_announced_again(void **state)
 {
     struct cluster cl;
     uint64_t announced;
@@ -658,7 +658,7 @@ static void test_short_ones_in_buffers_to_the_far(void **state)
 }
 
 /* Messages for which the ring has no space go into buffers when there is space. */
-static void test_what_has_waited_is_in_buffers(void **state)
+static void test_a_message_that_waited_is_in_buffers(void **state)
 {
     enum { MESSAGES = 40, LENGTH = 12000 };
     static unsigned char to[MESSAGES][LENGTH];
@@ -742,7 +742,7 @@ static void test_buffers_and_a_full_ring(void **state)
 
 /* A receive whose message a near peer would send in buffers is not advertised, unless a
  * parameter requests it. */
-static void test_what_is_in_buffers_is_not_announced(void **state)
+static void test_messages_in_buffers_are_not_announced(void **state)
 {
     static const struct {
         const char *param;
@@ -808,7 +808,7 @@ int main(int argc, char **argv)
         TEST(test_far_becomes_near),
         TEST(test_a_peer_without_a_core_is_far),
         TEST(test_only_if_it_is_said),
-        TEST(test_what_is_set_holds),
+        TEST(test_a_limit_of_the_user_holds),
         TEST(test_a_near_peer_gets_longer_ones_in_packets),
         TEST(test_longer_ones_are_for_the_near),
         TEST(test_buffers_need_no_look),
@@ -817,13 +817,13 @@ int main(int argc, char **argv)
         TEST(test_buffers_stay_within_the_budget),
         TEST(test_a_fixed_window_has_extra_payload),
         TEST(test_long_ones_in_buffers_to_the_near),
-        TEST(test_what_is_not_in_buffers_is_announced_again),
+        TEST(test_messages_outside_buffers_are_announced_again),
         TEST(test_long_ones_not_in_buffers_without_a_core),
         TEST(test_a_long_one_that_waits_is_not_in_buffers),
         TEST(test_short_ones_in_buffers_to_the_far),
-        TEST(test_what_has_waited_is_in_buffers),
+        TEST(test_a_message_that_waited_is_in_buffers),
         TEST(test_buffers_and_a_full_ring),
-        TEST(test_what_is_in_buffers_is_not_announced),
+        TEST(test_messages_in_buffers_are_not_announced),
     };
 
     return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));

@@ -80,7 +80,7 @@ static void test_a_peer_with_a_link(void **state)
 }
 
 /* One of many names is used; the others stay names. */
-static void test_who_is_used_is_a_peer(void **state)
+static void test_a_process_that_is_used_is_a_peer(void **state)
 {
     struct cluster cl;
     struct mbx_completion done;
@@ -135,7 +135,7 @@ static void look_around(struct mbx_ep *ep)
 /* A receive from any source contacts only a few of a thousand names, once and for all: over
  * a network a peer cannot be checked without a connection, and in shared memory none is
  * needed. */
-static void test_who_waits_for_anybody_meets_few(void **state)
+static void test_a_rank_that_waits_for_anybody_meets_few(void **state)
 {
     struct mbx_ep *ep = cluster_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", NULL});
     bool is_network = strcmp(((const struct configuration *)*state)->name, "ofi") == 0;
@@ -315,7 +315,7 @@ static void come_and_go(struct mbx_ep *ep, const struct configuration *config)
 
 /* A job that spawns in a loop meets more and more peers: of each closed peer only a name and a
  * dead link remain, and none of its memory. */
-static void test_who_has_gone_costs_little(void **state)
+static void test_a_peer_that_has_gone_costs_little(void **state)
 {
     const struct configuration *config = *state;
     struct mbx_ep *ep = cluster_open_one(config, NULL);
@@ -346,12 +346,12 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_name_costs_little),
         cmocka_unit_test(test_a_peer_with_a_link),
-        cmocka_unit_test(test_who_is_used_is_a_peer),
-        cmocka_unit_test(test_who_waits_for_anybody_meets_few),
+        cmocka_unit_test(test_a_process_that_is_used_is_a_peer),
+        cmocka_unit_test(test_a_rank_that_waits_for_anybody_meets_few),
         cmocka_unit_test(test_a_look_waits_for_no_word),
         cmocka_unit_test(test_wrong_addresses_are_refused),
         cmocka_unit_test(test_no_memory_for_a_peer),
-        cmocka_unit_test(test_who_has_gone_costs_little),
+        cmocka_unit_test(test_a_peer_that_has_gone_costs_little),
     };
 
     mem_count_bytes();

@@ -266,7 +266,7 @@ static ssize_t call_one(struct fixture *fix, enum form form, enum fi_op op,
                              fix->addr[1], 0, KEY, type, op, &contexts[0]);
 }
 
-/* The same call in pieces: 2 and 4 elements, 3 and 3, 1 and 5. */
+/* Makes the call in pieces: 2 and 4 elements, 3 and 3, 1 and 5. */
 static ssize_t call_vector(struct fixture *fix, enum form form, enum fi_op op,
                            enum fi_datatype type)
 {
@@ -546,8 +546,7 @@ static void what_is_injected_may_change_in_every_form(void **state)
     }
 }
 
-/* ---- what the target counts ----------------------------------------------------------------
- */
+/* ---- counters of the target ---------------------------------------------------------------- */
 
 static struct fid_cntr *region_counter(struct fixture *fix, struct fid_mr *mr,
                                        uint64_t accesses)

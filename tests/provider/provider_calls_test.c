@@ -274,8 +274,7 @@ static void unknown_flags_are_refused(void **state)
     fixture_close(&fix);
 }
 
-/* ---- what an endpoint does ------------------------------------------------------------------
- */
+/* ---- calls of an endpoint ------------------------------------------------------------------- */
 
 static void flags_can_be_asked_and_set(void **state)
 {

@@ -40,8 +40,7 @@
 
 static const struct setup safe = {.threading = FI_THREAD_SAFE};
 
-/* ---- who waits -----------------------------------------------------------------------------
- */
+/* ---- threads that wait --------------------------------------------------------------------- */
 
 static atomic_int yielder;
 static atomic_uint yields; /* of the yielder */
@@ -95,8 +94,7 @@ static void await_waiter(int tid)
     atomic_store(&yielder, 0);
 }
 
-/* ---- what is waited at ---------------------------------------------------------------------
- */
+/* ---- objects that a thread waits at -------------------------------------------------------- */
 
 static struct fid *counter_open(struct fixture *fix, enum fi_wait_obj wait)
 {
@@ -216,7 +214,7 @@ static ssize_t waiter_end(struct waiter *waiter)
     return waiter->result;
 }
 
-static void who_waits_is_told_of_the_close(void **state)
+static void a_waiting_thread_is_told_of_the_close(void **state)
 {
     (void)state;
     for (size_t i = 0; i < KINDS; i++) {
@@ -262,7 +260,7 @@ static ssize_t descriptor_wait(struct fid *fid)
     return poll(&polled, 1, -1);
 }
 
-static void who_polls_the_descriptor_is_woken(void **state)
+static void a_thread_that_polls_the_descriptor_is_woken(void **state)
 {
     (void)state;
     for (size_t i = 0; i < KINDS; i++) {
@@ -283,7 +281,7 @@ static void who_polls_the_descriptor_is_woken(void **state)
 }
 
 /* A thread that is cancelled while it sleeps holds nothing that others wait for. */
-static void who_sleeps_may_be_cancelled(void **state)
+static void a_sleeping_thread_may_be_cancelled(void **state)
 {
     (void)state;
     if (!HAS_CANCEL)
@@ -452,10 +450,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_handler_may_exit), /* forks: before there are threads */
-        cmocka_unit_test(who_waits_is_told_of_the_close),
+        cmocka_unit_test(a_waiting_thread_is_told_of_the_close),
         cmocka_unit_test(all_may_close_while_threads_wait),
-        cmocka_unit_test(who_polls_the_descriptor_is_woken),
-        cmocka_unit_test(who_sleeps_may_be_cancelled),
+        cmocka_unit_test(a_thread_that_polls_the_descriptor_is_woken),
+        cmocka_unit_test(a_sleeping_thread_may_be_cancelled),
         cmocka_unit_test(a_handler_may_close_what_its_thread_waits_at),
     };
 

@@ -256,7 +256,7 @@ static void an_atomic_that_brings_a_result_wakes(void **state)
 
 /* fabtests wait on such counters, and that works with libfabric's sockets provider; nothing
  * wakes these waits, so they poll. */
-static void who_would_never_wait_may_wait(void **state)
+static void an_endpoint_that_would_never_wait_may_wait(void **state)
 {
     (void)state;
     region_counter(FI_THREAD_SAFE, FI_WAIT_NONE, &writing, await_by_call);
@@ -378,7 +378,7 @@ static void a_counter_has_the_wait_object_that_was_asked_for(void **state)
 
 /* A thread that naps leaves the core thousands of times in this time; on a busy machine both
  * counts are lower. */
-static void who_waits_sleeps(void **state)
+static void a_waiting_thread_sleeps(void **state)
 {
     static const struct setup setup = {.counts = FI_RECV};
     struct rusage before, after;
@@ -401,11 +401,11 @@ int main(void)
         cmocka_unit_test(a_write_of_a_peer_wakes),
         cmocka_unit_test(a_write_to_a_region_wakes),
         cmocka_unit_test(an_atomic_that_brings_a_result_wakes),
-        cmocka_unit_test(who_would_never_wait_may_wait),
+        cmocka_unit_test(an_endpoint_that_would_never_wait_may_wait),
         cmocka_unit_test(a_wait_set_wakes_for_a_counter),
         cmocka_unit_test(a_thread_wakes_another),
         cmocka_unit_test(a_counter_has_the_wait_object_that_was_asked_for),
-        cmocka_unit_test(who_waits_sleeps),
+        cmocka_unit_test(a_waiting_thread_sleeps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static const struct setup setup = {.caps = CAPS};
 static char memory[SIZE], bufs[OPERATIONS][SIZE];
 static int contexts[OPERATIONS];
 
-/* ---- who dies ---- */
+/* ---- the process that dies ---- */
 
 static void victim(int out)
 {
@@ -77,7 +77,7 @@ static void victim_end(pid_t pid)
     assert_true(WIFSIGNALED(status));
 }
 
-/* ---- what it is for the others ---- */
+/* ---- the others notice ---- */
 
 static void start_all(struct fixture *fix, fi_addr_t addr)
 {
@@ -129,7 +129,7 @@ static void all_fail(struct fixture *fix)
     }
 }
 
-static void what_waits_for_the_dead_fails(void **state)
+static void operations_that_wait_for_the_dead_fail(void **state)
 {
     struct fi_cq_err_entry error = {.err_data_size = 0};
     fi_addr_t addr;
@@ -200,7 +200,7 @@ static void expect_end(struct fixture *fix, void *single, void *many)
 
 /* The provider itself matches receives that are posted after a buffer for many messages; they
  * end with the same error as others. */
-static void a_receive_behind_a_buffer_hears_of_it(void **state)
+static void a_receive_after_a_buffer_hears_of_it(void **state)
 {
     const struct setup many = {.caps = FI_TAGGED | FI_MSG | FI_MULTI_RECV | FI_DIRECTED_RECV,
                                .counts = FI_RECV};
@@ -240,9 +240,9 @@ static void a_receive_behind_a_buffer_hears_of_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_waits_for_the_dead_fails),
+        cmocka_unit_test(operations_that_wait_for_the_dead_fail),
         cmocka_unit_test(a_receive_from_who_died_unheard_fails),
-        cmocka_unit_test(a_receive_behind_a_buffer_hears_of_it),
+        cmocka_unit_test(a_receive_after_a_buffer_hears_of_it),
     };
 
     if (!fixture_has_shm())

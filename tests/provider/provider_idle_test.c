@@ -75,7 +75,7 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
     return theirs(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* ---- what is under way ------------------------------------------------------------------ */
+/* ---- operations under way --------------------------------------------------------------- */
 
 static char content[LONG];
 static char recv_buf[LONG];
@@ -324,7 +324,7 @@ static void test_whom_it_is_told(void **state)
 }
 
 /* A read that finds something restarts the count: a client that is served keeps the core. */
-static void test_who_finds_something_keeps_the_core(void **state)
+static void test_a_thread_that_finds_something_keeps_the_core(void **state)
 {
     struct fixture fix;
 
@@ -362,7 +362,7 @@ static void test_counters_that_stand_still(void **state)
         try_all(&counted[i], counter_looks, COUNT(counter_looks));
 }
 
-static void test_who_sees_a_counter_change_keeps_the_core(void **state)
+static void test_a_thread_that_sees_a_counter_change_keeps_the_core(void **state)
 {
     struct fixture fix;
     struct fid_cntr *c;
@@ -636,9 +636,9 @@ int main(void)
         cmocka_unit_test(test_in_a_crowd_it_is_a_matter_of_reads),
         cmocka_unit_test(test_whom_it_is_told),
         cmocka_unit_test(test_whatever_is_under_way),
-        cmocka_unit_test(test_who_finds_something_keeps_the_core),
+        cmocka_unit_test(test_a_thread_that_finds_something_keeps_the_core),
         cmocka_unit_test(test_counters_that_stand_still),
-        cmocka_unit_test(test_who_sees_a_counter_change_keeps_the_core),
+        cmocka_unit_test(test_a_thread_that_sees_a_counter_change_keeps_the_core),
         cmocka_unit_test(test_several_packets_in_a_crowd),
         cmocka_unit_test(test_poll_sets_without_anything),
         cmocka_unit_test(test_event_queues_without_anything),

@@ -158,7 +158,7 @@ void prov_wait_ring_armed(struct prov_wait *fix, atomic_bool *armed)
     fail();
 }
 
-/* ---- what happens there ----------------------------------------------------------------- */
+/* ---- cases without memory --------------------------------------------------------------- */
 
 static char recv_buf[1000];
 
@@ -349,7 +349,7 @@ static void what_the_dead_had_sent_comes_first(void **state)
 }
 
 /* A message that waits for memory may hide another one from the dead peer. */
-static void who_dies_while_memory_is_short_is_told_later(void **state)
+static void a_death_while_memory_is_short_is_told_later(void **state)
 {
     struct prov_event event;
 
@@ -393,7 +393,7 @@ int main(void)
         cmocka_unit_test(a_cancelled_buffer_waits_for_what_waits_for_memory),
         cmocka_unit_test(a_shortage_changes_nothing),
         cmocka_unit_test(what_the_dead_had_sent_comes_first),
-        cmocka_unit_test(who_dies_while_memory_is_short_is_told_later),
+        cmocka_unit_test(a_death_while_memory_is_short_is_told_later),
         cmocka_unit_test(a_buffer_of_the_dead_comes_back_with_its_parts),
     };
 

@@ -67,7 +67,7 @@ static void expect_cancelled(struct fixture *fix, void *context)
 
 /* ---- one buffer ----------------------------------------------------------------------- */
 
-static void messages_lie_behind_each_other(void **state)
+static void messages_lie_one_after_another(void **state)
 {
     static const size_t sizes[] = {8, 0, 100, 3000, 1};
     char *at = in_buf;
@@ -278,7 +278,7 @@ static void a_cancel_waits_for_what_is_under_way(void **state)
     fixture_close(&fix);
 }
 
-static void a_single_receive_behind_a_buffer_can_be_cancelled(void **state)
+static void a_single_receive_after_a_buffer_can_be_cancelled(void **state)
 {
     struct fi_cq_err_entry error;
     struct fixture fix;
@@ -640,7 +640,7 @@ static void every_message_goes_where_the_model_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_lie_behind_each_other),
+        cmocka_unit_test(messages_lie_one_after_another),
         cmocka_unit_test(what_came_before_the_buffer_is_taken_too),
         cmocka_unit_test(the_last_space_is_used_to_the_last_byte),
         cmocka_unit_test(too_long_a_message_is_cut_and_ends_the_buffer),
@@ -650,7 +650,7 @@ int main(void)
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(a_cancelled_buffer_comes_back),
         cmocka_unit_test(a_cancel_waits_for_what_is_under_way),
-        cmocka_unit_test(a_single_receive_behind_a_buffer_can_be_cancelled),
+        cmocka_unit_test(a_single_receive_after_a_buffer_can_be_cancelled),
         cmocka_unit_test(an_endpoint_closes_with_buffers_in_use),
         cmocka_unit_test(every_message_goes_where_the_model_says),
     };

@@ -31,7 +31,7 @@ static void an_endpoint_of_one_thread(void **state)
     check(&(struct setup){0});
 }
 
-/* With FI_THREAD_SAFE a callback runs under a lock that reading variables takes, too. */
+/* With FI_THREAD_SAFE a callback runs under a lock that reading variables also takes. */
 static void an_endpoint_of_many(void **state)
 {
     (void)state;

@@ -510,7 +510,7 @@ static void a_region_may_be_a_vector_of_one(void **state)
     close_shared(&fix, mr);
 }
 
-static void who_did_not_ask_for_it_gets_none(void **state)
+static void an_endpoint_without_the_capability_gets_no_access(void **state)
 {
     struct setup setup = {.caps = FI_TAGGED};
     struct fixture fix;
@@ -605,7 +605,7 @@ static void both_sides_can_count(void **state)
     fixture_close(&fix);
 }
 
-/* ---- what a close performs --------------------------------------------------------------- */
+/* ---- accesses that a close performs ------------------------------------------------------ */
 
 /* Over a network it is not known what has arrived. */
 static void skip_network(void)
@@ -614,7 +614,7 @@ static void skip_network(void)
         skip();
 }
 
-/* The access is counted, too, though its target makes no progress before or after the close. */
+/* The access is also counted, though its target makes no progress before or after the close. */
 static void a_region_that_closes_performs_what_has_arrived(void **state)
 {
     struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -781,7 +781,7 @@ int main(void)
         cmocka_unit_test(a_region_does_not_keep_an_endpoint_that_is_closed),
         cmocka_unit_test(a_region_may_be_all_memory),
         cmocka_unit_test(a_region_may_be_a_vector_of_one),
-        cmocka_unit_test(who_did_not_ask_for_it_gets_none),
+        cmocka_unit_test(an_endpoint_without_the_capability_gets_no_access),
         cmocka_unit_test(accesses_are_performed_in_order),
         cmocka_unit_test(both_sides_can_count),
         cmocka_unit_test(a_region_that_closes_performs_what_has_arrived),

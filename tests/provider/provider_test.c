@@ -250,8 +250,7 @@ static void tagged_and_untagged_never_meet(void **state)
     fixture_close(&fix);
 }
 
-/* ---- who sent it ----------------------------------------------------------------------------
- */
+/* ---- the source of a message ---------------------------------------------------------------- */
 
 static void the_source_is_named(void **state)
 {

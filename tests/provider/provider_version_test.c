@@ -286,8 +286,7 @@ static void infos_are_as_long_as_the_library_makes_them(void **state)
     }
 }
 
-/* ---- what libfabric's users see -------------------------------------------------------------
- */
+/* ---- attributes for libfabric's users ------------------------------------------------------- */
 
 static void expect_refused(struct fi_info *hints, const char *reason)
 {

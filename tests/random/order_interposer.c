@@ -131,7 +131,7 @@ static void interposer_check_order(struct interposer *interposer, int recv, int 
 
     if (earlier != NOBODY)
         wrong(interposer->run,
-              "receive %d%s gets message %d, but accepts message %d, too, which the same peer "
+              "receive %d%s gets message %d, but also accepts message %d, which the same peer "
               "sent earlier and which waits",
               recv,
               recv >= OPS_MAX ? " (from any, any tag; posted by the test after the program)"

@@ -160,7 +160,7 @@ static int count_of(const struct trace_event *events, int count, enum trace_type
     return found;
 }
 
-/* Deferred messages are recorded, too: every message once.  The sender that defers is notified
+/* Deferred messages are also recorded: every message once.  The sender that defers is notified
  * of receives and wins them. */
 static void check_held_story(void)
 {
@@ -535,7 +535,7 @@ static unsigned idle_rounds(const struct configuration *config, const char *cons
 }
 
 /* A receive that waits unsuccessfully is recorded by one round in eight. */
-static void test_rounds_in_vain_stay_idle(void **state)
+static void test_rounds_without_result_stay_idle(void **state)
 {
     const struct configuration *config = *state;
     unsigned without, with;
@@ -609,7 +609,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_off_costs_no_clock),
         cmocka_unit_test(test_advertise_events),
         cmocka_unit_test(test_one_record),
-        cmocka_unit_test(test_rounds_in_vain_stay_idle),
+        cmocka_unit_test(test_rounds_without_result_stay_idle),
         cmocka_unit_test(test_slow_rounds_are_waits),
     };
 

@@ -615,7 +615,7 @@ static void short_receives(void)
         for (size_t i = capacity; i < capacity + 64 && i < LONG; i++)
             EXPECT_EQUAL(in[i], 0x5a);
         while ((next(0, &entry)) == -FI_EAVAIL)
-            expect_error(0, FI_ETRUNC); /* a sender may get the error, too */
+            expect_error(0, FI_ETRUNC); /* a sender may also get the error */
         EXPECT(entry.op_context == &context[10]);
         POST(fi_trecv(side[1].ep, in, size, NULL, FI_ADDR_UNSPEC, 3, 0, &context[1]));
         POST(fi_tsend(side[0].ep, out, size, NULL, side[0].peer, 3, &context[11]));

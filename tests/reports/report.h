@@ -7,7 +7,7 @@
  * cases are written from the description of the fault. ranks is the smallest number of ranks
  * for a case; further ranks take part, or wait.
  *
- *   PROGRAM            all cases except those that take long
+ *   PROGRAM            all cases that do not take long
  *   PROGRAM CASE...    these cases
  *   PROGRAM --list     name, ranks, quick or long, numbers; MPI is not started
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * status.c - the fields of a status that calls write, and those that they do not change.
+ * status.c - which fields of a status a call writes, and which it does not change.
  */
 #include "report.h"
 

@@ -265,7 +265,7 @@ static void a_synchronous_send_that_arrived_is_complete(void **state)
     cluster_close(&cl);
 }
 
-/* Operations performed by the call that closes are counted, too. */
+/* Operations performed by the call that closes are also counted. */
 static void all_that_was_served_is_told(void **state)
 {
     const uint64_t value = 3;

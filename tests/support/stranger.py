@@ -10,8 +10,9 @@
     stranger.py PROGRAM [ARGUMENTS]                  # of another language: PROGRAM finds itself root, or is skipped (77)
 
 The test must be root to start processes of a second user.  It is root, or becomes it in a user namespace into which
-newuidmap maps a second user; where neither is possible, it is skipped, and says why.  What it starts as STRANGER has
-none of its rights; what it starts as HONEST is an ordinary user, too, for tests in which the user who is attacked may not be root.
+newuidmap maps a second user; where neither is possible, it is skipped, and says why.  A process that it starts as STRANGER
+has none of its rights.  A process that it starts as HONEST is another ordinary user, for tests in which the user who is
+attacked may not be root.
 
 Nobody else has these numbers: they follow from the number of the process that runs the test.  A stranger dies with the
 test, however that ends.
@@ -63,7 +64,7 @@ STRANGER = HONEST = PYTHON = None
 
 
 def python_for_all():
-    """An interpreter that the second user may start, too: the present one may be in a folder of root."""
+    """An interpreter that the second user may also start: the present one may be in a folder of root."""
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         try:
             if subprocess.run([python, "-c", "pass"], check=False, capture_output=True, cwd="/", **as_user(STRANGER)).returncode == 0:

@@ -147,7 +147,7 @@ static void flood(struct cluster *cl)
     pthread_join(thread, NULL);
 }
 
-static void test_a_send_beside_a_sleeper(void **state)
+static void test_a_send_while_another_thread_sleeps(void **state)
 {
     const struct configuration *config = *state;
     struct cluster cl;
@@ -170,7 +170,7 @@ static void test_a_send_beside_a_sleeper(void **state)
 
 /* This thread posts the receive of a long message, which begins to read it, and makes no more
  * calls; the sender waits for the FIN. */
-static void test_a_read_beside_a_sleeper(void **state)
+static void test_a_read_while_another_thread_sleeps(void **state)
 {
     static const char *const params[] = {"THREADS=many", "SPIN=0", "READ_CHUNK=4K", NULL};
     static unsigned char into[100000];
@@ -232,7 +232,7 @@ static void *wait_in_vain(void *arg)
     struct waiting *wait = arg;
     int err = mbx_wait(wait->ep, wait->request, 50 * CLOCK_MS, NULL);
 
-    check(err == -ETIMEDOUT, "mbx_wait in vain", err);
+    check(err == -ETIMEDOUT, "mbx_wait without a completion", err);
     return NULL;
 }
 
@@ -285,8 +285,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_of_those_that_wait_for_the_same),
-        cmocka_unit_test(test_a_send_beside_a_sleeper),
-        cmocka_unit_test(test_a_read_beside_a_sleeper),
+        cmocka_unit_test(test_a_send_while_another_thread_sleeps),
+        cmocka_unit_test(test_a_read_while_another_thread_sleeps),
         cmocka_unit_test(test_the_poller_leaves),
     };
 

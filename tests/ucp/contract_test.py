@@ -3,7 +3,7 @@
 """contract_test.py CONTRACT FOLDER [--ours] - what clients rely on in libucp holds over UCX's own library and over FOLDER's.
 
 CONTRACT prints each statement with its answer; both runs print the same.  Status 77 where UCX's own library is not installed.
---ours skips the run over UCX's own library: it replaces functions of the C library that a sanitizer replaces, too.
+--ours skips the run over UCX's own library: it replaces functions of the C library that a sanitizer also replaces.
 """
 import os
 import subprocess
@@ -28,7 +28,7 @@ def names_ours(program, folder):
 
 
 def answers(done):
-    """The statements; UCX writes its log to standard output, too."""
+    """The statements; UCX also writes its log to standard output."""
     return [line for line in done.stdout.splitlines() if line.endswith((": yes", "ok contract"))]
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """mpich_test.py BUILD [RANKS...] - programs of an installed MPICH with the device ch4:ucx run over Matchbox.
 
-They are the programs of tests/mpi, compiled by mpicc.mpich, and started by `mbx exec mpiexec.mpich`.  Some are run over UCX's own
-libucp, too, where both must say the same.  Status 77 where there is no such MPICH.
+They are the programs of tests/mpi, compiled by mpicc.mpich, and started by `mbx exec mpiexec.mpich`.  Some also run over UCX's own
+libucp, where both must print the same.  Status 77 where there is no such MPICH.
 """
 import os
 import re
@@ -17,7 +17,7 @@ SOURCE = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 from patience import PATIENCE_S  # noqa: E402
 
-# Left out: errors, and truncation in rules and datatypes: MPICH 4.0.2 ends the program in MPI_Wait over UCX, too.
+# Left out: errors, and truncation in rules and datatypes: MPICH 4.0.2 also ends the program in MPI_Wait over UCX.
 PROGRAMS = ["p2p", "collectives", "order", "patterns", "rules --no-truncation", "rules --no-truncation --mixed",
             "rules --threads 4 --no-truncation", "datatypes --over-ofi 2 20", "datatypes --over-ofi --threads 3 5", "typemaps 1 300",
             "threads", "onesided", "many", "forked", "app_amr", "app_farm", "app_farm --posted 0"]
@@ -26,7 +26,7 @@ SOURCES = {"rules": ["tests/mpi/rules.c", "tests/mpi/rules_oracle.c"], "app_amr"
 
 
 class Failed(Exception):
-    """What went wrong."""
+    """A check failed."""
 
 
 def compile_all(folder):

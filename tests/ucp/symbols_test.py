@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """symbols_test.py LIBRARY - our libucp.so.0 has each function of libucp that clients on this machine need.
 
-Clients are those that are installed: libmpich, Open MPI's components and libraries, ucx_perftest, UCC.  The names that the
-installed ucp.h declares count, too, and nothing but names of libucp is visible.  So the test fails by itself when an upgrade of a
+The clients are installed: libmpich, Open MPI's components and libraries, ucx_perftest, UCC.  The names that the installed
+ucp.h declares also count, and nothing but names of libucp is visible.  So the test fails by itself when an upgrade of a
 package needs another function.
 """
 import glob

@@ -301,7 +301,7 @@ static void announce(uint64_t number, uint64_t size, uint64_t id)
              sizeof parts);
 }
 
-/* Announced lengths that are not those of the data, for a handler that gets all of it, and for one that drops it. */
+/* The announced length differs from the length of the data, for a handler that gets all of it, and for one that drops it. */
 static void long_messages_of_another_length_are_dropped(void **state)
 {
     static const uint64_t announced[] = {

@@ -316,7 +316,7 @@ static void a_peer_over_shared_memory(void **state)
 
 /* ---- the device is lost, its adapter is not ---- */
 
-static void who_is_met_behind_the_loss_of_the_device_is_received_from(void **state)
+static void a_peer_met_after_the_loss_of_the_device_is_received_from(void **state)
 {
     struct offload *offload;
     int next[ENDPOINTS] = {0};
@@ -356,7 +356,7 @@ int main(void)
         cmocka_unit_test(a_peer_whose_adapter_compares_other_bits),
         cmocka_unit_test(a_format_of_tags_is_a_number),
         cmocka_unit_test(a_peer_over_shared_memory),
-        cmocka_unit_test(who_is_met_behind_the_loss_of_the_device_is_received_from),
+        cmocka_unit_test(a_peer_met_after_the_loss_of_the_device_is_received_from),
     };
 
     return cmocka_run_group_tests_name("verbs_mixed", tests, NULL, NULL);

@@ -3,9 +3,10 @@
 """verbs_mpi_test.py BUILD_DIR [ROUNDS] - an MPI program on two hosts, whose messages adapters match.
 
 tests/mpi/posted_first runs unmodified over Open MPI, through the component and through libfabric and the provider, a
-rank on each of two network namespaces, each of which has a software adapter of its own.  Of the messages whose receives were posted first the adapters have to match
-95 of 100; what they have counted has to be what the ranks were told, to the message; and no receive may have been missing
-(RNR).  Without MBX_DEVICE=verbs they have to match none.  Exit code 77 if hosts cannot be made here.
+rank on each of two network namespaces, each of which has a software adapter of its own.  The adapters have to match 95 of
+100 messages whose receives were posted first; their counters have to agree with the ranks' counts, to the message; and no
+receive may have been missing (RNR).  Without MBX_DEVICE=verbs they have to match none.  Exit code 77 if hosts cannot be
+made here.
 """
 import os
 import re

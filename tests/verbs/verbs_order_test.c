@@ -18,7 +18,7 @@
  *
  *   O1  a receive has a message that it accepts, with its bytes, and no two have the same
  *   O2  if a receive accepts an earlier message of its message's sender, that one matched an earlier receive
- *   O3  if an earlier receive accepts its message, too, the earlier one was cancelled, or matched
+ *   O3  if an earlier receive also accepts its message, the earlier one was cancelled, or matched
  *       a message of another sender, or one that was sent before
  */
 #include <errno.h>
@@ -531,7 +531,7 @@ static void random_histories(void **state)
         else
             histories_of(seed);
     }
-    printf("%llu histories: the adapter matched %llu, passed %llu; %llu messages beside it "
+    printf("%llu histories: the adapter matched %llu, passed %llu; %llu messages outside it "
            "waited for its "
            "answer; too late were %llu receives asked back and %llu cancelled\n",
            (unsigned long long)histories(count), (unsigned long long)sums.matched,

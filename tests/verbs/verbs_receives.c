@@ -146,7 +146,7 @@ static int append_at(struct vbench *b, uint32_t handle, uint64_t tag, unsigned c
 }
 
 /* Wherever they overlap; empty ones never do. */
-static void of_two_receives_with_memory_in_common_the_hardware_has_one(void **state)
+static void the_hardware_has_one_of_two_receives_with_memory_in_common(void **state)
 {
     static unsigned char got[3 * VERBS_EAGER_MAX];
     unsigned char *const middle = got + VERBS_EAGER_MAX;
@@ -262,7 +262,7 @@ static const struct CMUnitTest receives[] = {
     cmocka_unit_test(nothing_is_matched_after_the_end),
     cmocka_unit_test(what_is_left_is_the_head_while_all_are_revoked),
     cmocka_unit_test(a_consumed_receive_can_be_revoked),
-    cmocka_unit_test(of_two_receives_with_memory_in_common_the_hardware_has_one),
+    cmocka_unit_test(the_hardware_has_one_of_two_receives_with_memory_in_common),
     cmocka_unit_test(a_region_of_the_caller_is_not_registered_again),
     cmocka_unit_test(what_was_prepared_is_registered_once),
     cmocka_unit_test(a_device_works_on_what_the_caller_has_opened),

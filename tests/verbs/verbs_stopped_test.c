@@ -195,7 +195,7 @@ static bool is_software(void)
     return !is_over() || getenv("MBX_ADAPTER_OVER_LIBRARY") != NULL;
 }
 
-/* Reads the counters of the adapter, which may serve other tests, too. */
+/* Reads the counters of the adapter, which may also serve other tests. */
 static struct counters read_counters(void)
 {
     const char *library = getenv("MBX_VERBS_LIBRARY");

@@ -40,7 +40,7 @@ static bool read_file(int fd, void *to, uint64_t size, uint64_t at)
            pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
-/* ---- what of it is in the core file ---- */
+/* ---- memory in the core file ---- */
 
 static const struct core_segment *segment_of(const struct core_file *core, uint64_t at)
 {
@@ -71,7 +71,7 @@ static size_t read_segment(const struct core_file *core, uint64_t at, void *to, 
     return read_file(core->fd, to, size, segment->offset + from) ? size : 0;
 }
 
-/* ---- what was in a mapped file ---- */
+/* ---- memory of a mapped file ---- */
 
 static const struct core_mapping *mapping_of(const struct core_file *core, uint64_t at)
 {

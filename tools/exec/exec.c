@@ -2,16 +2,17 @@
 /*
  * exec.c - `mbx exec`: an unmodified MPI program over Matchbox.
  *
- * Three ways lead there.  MPICH with the device ch4:ucx loads our libucp (exec_ucp.c).  Open MPI loads our component (src/pml), if it is of the series for which
- * that was built.  Every MPI that knows libfabric loads our provider through it; it has to be
- * told four things: where the provider is, that it is the one to use, that the MPI shall use
- * libfabric's tag matching at all, and that it shall do so between processes of one machine,
- * too.  Each MPI reads its own variables and ignores the others', so those of MPICH are always
- * set, and those of Open MPI for the one way or the other.
+ * There are three ways.  MPICH with the device ch4:ucx loads our libucp (exec_ucp.c).  Open MPI
+ * loads our component (src/pml), if it is of the series for which the component was built.  Every
+ * MPI that knows libfabric loads our provider through it.  This last way needs four settings:
+ * where the provider is, that it is the one to use, that the MPI uses libfabric's tag matching,
+ * and that it also does so between processes of one machine.  Each MPI reads its own variables and
+ * ignores the others', so the variables of MPICH are always set, and the variables of Open MPI for
+ * the way that is taken.
  *
- * FI_PROVIDER is what libfabric shows at all, to the MPI and to us.  Between the hosts of a job
- * messages go over another provider of the same libfabric (src/transport/ofi), and nobody knows
- * here how many hosts there will be: so those that can carry them are in the list, too.
+ * FI_PROVIDER lists the providers that libfabric shows to the MPI and to us.  Between the hosts of
+ * a job messages go over another provider of the same libfabric (src/transport/ofi).  The number
+ * of hosts is not known here, so the list also has the providers that can carry such messages.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -35,7 +36,7 @@
 
 #define KEY_SIZE 16
 
-/* What can carry messages between hosts, where the user has named none. */
+/* The providers that can carry messages between hosts, if the user has named none. */
 #define CARRIERS      "tcp,ofi_rxm,verbs,efa,cxi,opx,psm3"
 
 #define VARIABLES_MAX 16
@@ -118,7 +119,7 @@ struct arguments {
     char seed[16], shuffle[32]; /* MBX_SHUFFLE, or empty; the folder that it records into */
 };
 
-/* What the command gets. */
+/* The settings that the command gets. */
 struct surroundings {
     char provider[PATH_MAX], component[PATH_MAX]; /* folders; empty: it is not here */
     char queues[PATH_MAX];                        /* the library for debuggers */
@@ -142,8 +143,8 @@ static void add(struct surroundings *s, const char *name, const char *value, con
     s->variables[s->count++] = (struct exec_variable){name, value, word, is_needed};
 }
 
-/* What libfabric is to show: us, and what shall carry us.  Its layers are joined by semicolons
- * where one is named, and by commas in a list. */
+/* Lists the providers that libfabric shall show: ours, and the ones that carry its messages.  The
+ * layers of a provider are joined by semicolons in its name, and by commas in this list. */
 static void list_providers(char *list, size_t size)
 {
     const char *named = environ_get("MBX_OFI_PROVIDER");
@@ -173,9 +174,9 @@ static void take_provider(struct surroundings *s)
     add(s, "OMPI_MCA_mtl_ofi_provider_include", "matchbox", "matchbox", true);
 }
 
-/* Open MPI looks in our folder first, and then where it would have looked.  That of 5.0 gives
- * its path to PMIx, too, which says that our component is none of its own, unless PMIx's is set; an
- * empty one kills the mpiexec of 5.0.7 where it starts others by ssh. */
+/* Open MPI looks in our folder first, and then where it would have looked.  Open MPI 5.0 also gives
+ * its path to PMIx, which warns that our component is none of its own, unless a path is set for
+ * PMIx; an empty one kills the mpiexec of 5.0.7 where it starts others by ssh. */
 static void take_component(struct surroundings *s)
 {
     const char *set = environ_get("OMPI_MCA_mca_base_component_path");
@@ -387,13 +388,14 @@ static bool is_launcher(void)
     return true;
 }
 
-/* One line is said for all ranks; else each rank says its own: one of them executes this, or its statistics go to a file of the user's. */
+/* Is one line printed for all ranks?  If not, each rank prints its own: `mbx exec` is executed by each rank, or the statistics
+ * go to a file of the user. */
 static bool sums_up(const struct arguments *args)
 {
     return args->summary && is_launcher() && environ_get("MBX_STATS_FILE") == NULL;
 }
 
-/* And says how many races there were. */
+/* Executes the command, and says how many races there were. */
 static int execute_races(const struct tool *tool, char **command, const struct arguments *args)
 {
     char folder[PATH_MAX];

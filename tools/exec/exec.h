@@ -22,7 +22,7 @@ enum exec_device {
     EXEC_OTHER_DEVICE,
 };
 
-/* What the mpichversion of an MPICH says. */
+/* The output of the mpichversion of an MPICH. */
 struct exec_mpich {
     char device[64], version[32];
     bool has_shm; /* messages of one machine go through shared memory of its own */
@@ -38,8 +38,8 @@ struct exec_variable {
 
 /* ---- exec_place.c ---- */
 
-/* The folder of a file that is beside this program, in the build tree or installed; in
- * folder[PATH_MAX]. */
+/* Finds the folder of a file that belongs to this program, in the build tree or installed, and
+ * stores it in folder[PATH_MAX]. */
 bool exec_find_provider(char *folder);
 bool exec_find_component(char *folder);
 bool exec_find_ucp(char *folder);
@@ -122,8 +122,8 @@ int exec_wait(const struct tool *tool, char **command);
 bool exec_order_record(const struct tool *tool, const char *folder, bool is_forced,
                        char *const *command, char path[PATH_MAX]);
 
-/* Is a folder for traces of a job, which is there, without any?  False after saying no; is_forced: those that are there are
- * removed. */
+/* Does a folder for the traces of a job exist, without any trace in it?  False after saying no.  is_forced: traces that are
+ * there are removed. */
 bool exec_order_trace(const struct tool *tool, const char *folder, bool is_forced);
 
 /* Is there a record of as many ranks as the command starts?  The absolute path.  False after saying why not. */

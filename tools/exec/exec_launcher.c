@@ -4,8 +4,8 @@
  *
  * MPICH reaches Matchbox through libfabric (device ch4:ofi) or libucp (ch4:ucx); with another device
  * it runs over something else and says nothing of it.  `mpichversion` in the folder of the launcher tells the
- * device.  And the launcher of one MPI starts a program of another one as so many jobs of one rank,
- * mostly without a word.  A launcher of a third MPI, or of no name, is not judged.
+ * device.  And the launcher of one MPI starts a program of another one as so many jobs of one rank, in
+ * most cases without an error.  A launcher of a third MPI, or whose name is not known, is not judged.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +36,8 @@ bool exec_find_program(const char *program, char *path)
     return false;
 }
 
-/* MPICH's launchers are called mpiexec.mpich, mpiexec.hydra, or, where it is alone, mpiexec.hydra
- * behind a link. */
+/* MPICH's launchers are called mpiexec.mpich, mpiexec.hydra, or, if MPICH is the only MPI, have
+ * another name that is a link to mpiexec.hydra. */
 static bool is_launcher_of_mpich(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
@@ -46,7 +46,7 @@ static bool is_launcher_of_mpich(const char *path)
            (strstr(name, "mpich") != NULL || strstr(name, "hydra") != NULL);
 }
 
-/* orterun and prterun are behind the links of Debian; in Open MPI 5 mpirun is a program of its own. */
+/* Debian's links lead to orterun and prterun; in Open MPI 5 mpirun is a program of its own. */
 static bool is_launcher_of_open_mpi(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
@@ -60,7 +60,7 @@ static bool is_launcher_of_open_mpi(const char *path)
            access(beside, X_OK) == 0;
 }
 
-/* The first word behind a title, if the line has it. */
+/* Reads the first word after a title, if the line has this title. */
 static void read_word(const char *line, const char *title, char *word, size_t size)
 {
     size_t length = strlen(title);
@@ -82,7 +82,7 @@ static bool names_shm(const char *line)
            strncmp(at + strlen(option), "none", 4) != 0;
 }
 
-/* What this program tells.  False: it tells no device. */
+/* Reads the output of this program.  False: it names no device. */
 static bool ask_mpich(const char *program, struct exec_mpich *mpich)
 {
     char command[2 * PATH_MAX + 64], line[4096];

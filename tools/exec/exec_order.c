@@ -24,7 +24,7 @@
 #define JOB   "job.txt"
 #define BEGIN "format 1\nmatchbox "
 
-/* ---- what is in a folder ---- */
+/* ---- contents of a folder ---- */
 
 static bool ends_with(const char *name, const char *end)
 {

@@ -75,7 +75,7 @@ static bool is_one_of(const char *word, const char *const *words)
     return false;
 }
 
-/* Does this word of the command, and what is behind it, set this variable to what keeps messages away? */
+/* Does this word of the command, with the words after it, set this variable to a value that keeps messages away? */
 static bool defeats(char **word, const struct exec_variable *variable)
 {
     static const char *const mca[] = {"--mca", "-mca", "--gmca", "-gmca", NULL};
@@ -132,7 +132,7 @@ void exec_site_warn_of_statistics(const struct tool *tool)
                    file, folder, strerror(errno));
 }
 
-/* argv: the words behind `podman`.  Is it `podman run` that does not keep the user's number? */
+/* argv: the words after `podman`.  Is it `podman run` that does not keep the user's number? */
 static bool changes_user(char **argv)
 {
     bool runs = false;

@@ -114,7 +114,7 @@ static const char *bytes_words(uint64_t bytes, char words[32])
     return words;
 }
 
-/* The first word behind the launcher that is a program, or NULL. */
+/* The first word after the launcher that is a program, or NULL. */
 static const char *program_of(char *const *command, char path[PATH_MAX])
 {
     for (size_t i = 1; command[i] != NULL; i++) {
@@ -177,7 +177,7 @@ static void say(const struct tool *tool, const struct sum *sum, char *const *com
 
 static volatile sig_atomic_t child;
 
-/* What a terminal sends, the command gets, too. */
+/* The terminal sends its signals to the command as well: only signals of processes are passed on. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
     (void)context;

@@ -196,9 +196,9 @@ bool exec_ucp_is_preloaded(const struct tool *tool, char **argv)
     return false;
 }
 
-/* ---- what is set and installed ---- */
+/* ---- settings and installed libraries ---- */
 
-/* MPICH names libucs, too.  A process of its own tries, for the library does things when it is loaded. */
+/* MPICH also needs libucs.  Another process tries to load it, because the library executes code when it is loaded. */
 static bool libucs_loads(void)
 {
     int status = 1;

@@ -116,7 +116,7 @@ static int start(const struct explore_task *task, const struct interrupt *held,
     return 0;
 }
 
-/* ---- its end ---- */
+/* ---- the end of a run ---- */
 
 static bool has_ended(struct child *child)
 {

@@ -210,7 +210,7 @@ static bool has_found(const struct explore_search *s)
     return false;
 }
 
-/* What ends a run that hangs. */
+/* Sets the variables that end a run that hangs. */
 static void set_hang(void)
 {
     setenv("MBX_HANG", HANG, 0);

@@ -92,7 +92,7 @@ enum explore_kind {
 struct explore_result {
     enum explore_kind kind;
     int number;
-    bool is_other_output; /* than that of run 1 */
+    bool is_other_output; /* other than in run 1 */
 };
 
 enum explore_replay {

@@ -2,8 +2,8 @@
 /*
  * folder.c - DIR of `mbx explore`.
  *
- * A folder that has an explore.txt, which begins as ours does, was made here, and of it alone files are removed: order-N with
- * the names of explore.h, and explore.txt.  What else is there stays.
+ * If a folder has an explore.txt that begins as ours does, it was made here.  Files are removed only from such a folder, and
+ * only explore.txt and order-N with the names of explore.h.  All others stay.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -13,7 +13,7 @@
 #define SIGNAL_STATUS 128
 #define SIGNAL_MOST   64
 
-/* What a rank says that ends the job (src/lib/hang.c).  The others fail then, and the launcher may see one of them first. */
+/* The message of a rank that ends the job (src/lib/hang.c).  The others fail then, and the launcher may see one of them first. */
 #define DEADLOCKED "this rank ends the job: it is deadlocked, and MBX_HANG_THEN=abort"
 
 /* Stands for a rank without a record. */

@@ -16,7 +16,7 @@
 #define LIMIT_LEAST (60 * CLOCK_S)
 #define WORDS_MORE  8 /* than the command has, at most */
 
-/* Which files of DIR/order-N are those of a run, or of a replay. */
+/* The files of DIR/order-N that belong to a run, or to a replay. */
 struct files {
     char out[EXPLORE_PATH], err[EXPLORE_PATH], check[EXPLORE_PATH];
 };
@@ -100,7 +100,7 @@ static bool ask_check(struct explore_search *s, uint64_t n, const struct files *
     return ended.how != EXPLORE_INTERRUPTED;
 }
 
-/* Is its output other than that of run number `as`? */
+/* Does its output differ from the output of run number `as`? */
 static bool is_other_output(struct explore_search *s, uint64_t as, const char *out)
 {
     char first[EXPLORE_PATH], ours[EXPLORE_LINE_SIZE], theirs[EXPLORE_LINE_SIZE];
@@ -224,7 +224,7 @@ bool explore_run(struct explore_search *s, uint64_t n)
 
 /* ---- replays ---- */
 
-/* The same result, and if that was another output, the same output. */
+/* Has the replay the same result, and, if this was another output, the same output? */
 static bool repeats(struct explore_search *s, uint64_t n, const struct files *files)
 {
     const struct explore_run *run = &s->runs[n - 1];

@@ -62,7 +62,7 @@ def find_library():
 
 
 class Debugger:
-    """What libmatchbox-msgq.so asks of a debugger, answered by gdb."""
+    """The functions that libmatchbox-msgq.so needs of a debugger, by gdb."""
 
     def __init__(self):
         self.library = ctypes.CDLL(find_library())
@@ -175,16 +175,16 @@ def words(operation, word):
 
 
 class Mbx(gdb.Command):
-    """What Matchbox knows of this process."""
+    """Commands that show what Matchbox knows of this process."""
 
     def __init__(self):
         super().__init__("mbx", gdb.COMMAND_STATUS, gdb.COMPLETE_COMMAND, True)
 
 
 class Queues(gdb.Command):
-    """mbx queues [-v]: the receives, messages and sends that wait in this rank, by communicator.  -v: their envelopes, too.
+    """mbx queues [-v]: the receives, messages and sends that wait in this rank, by communicator.  -v: also their envelopes.
 
-Ranks are those of MPI_COMM_WORLD; `peer N` is one of which the rank is not known here, as through the provider for libfabric."""
+Ranks are numbers in MPI_COMM_WORLD; `peer N` is a peer whose rank is not known here, as through the provider for libfabric."""
 
     def __init__(self):
         super().__init__("mbx queues", gdb.COMMAND_STATUS)

@@ -199,7 +199,7 @@ static void say_send(FILE *out, const struct inspect_rank *rank,
     fprintf(out, ") is not received by %s", peer);
 }
 
-/* ---- what was described and never started ---- */
+/* ---- requests that were never started ---- */
 
 /* Reads the next line `unstarted send|receive CONTEXT TAG IGNORE WHOM` of a page's text.
  * False: there is none. */
@@ -524,7 +524,7 @@ static void say_roll_call(FILE *out, const struct inspect_job *job)
     }
 }
 
-/* ---- who is no part of a deadlock ---- */
+/* ---- ranks outside a deadlock ---- */
 
 static bool is_seen(const struct inspect_job *job, uint32_t rank)
 {
@@ -692,7 +692,7 @@ static void say_waiters(FILE *out, const struct inspect_job *before,
             say_waiter(out, now, nodes, i);
 }
 
-/* ---- who is left out, and why ---- */
+/* ---- ranks that are left out ---- */
 
 #define LEFT_OUT_MAX 8 /* ranks that are named for each reason */
 

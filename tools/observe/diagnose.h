@@ -26,7 +26,7 @@ bool diagnose_is_still(const struct inspect_rank *rank);
 /* The number of messages that this rank could not read from the memory of its peers. */
 uint64_t diagnose_fallbacks(const struct inspect_rank *rank);
 
-/* ---- outside.c: what a rank does that makes no progress ---- */
+/* ---- outside.c: the state of a rank that makes no progress ---- */
 
 #define OUTSIDE_MAX INSPECT_REPORTED_TEXT
 

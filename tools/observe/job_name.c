@@ -243,7 +243,7 @@ void job_print_parts(FILE *out, const struct inspect_job *job)
     }
 }
 
-/* ---- what --job says ---- */
+/* ---- the argument of --job ---- */
 
 uint64_t job_number(const char *text)
 {

@@ -37,7 +37,7 @@ static bool proc_text(uint32_t pid, const char *name, char *text, size_t size, s
     return *used != 0;
 }
 
-/* ---- what it does ---- */
+/* ---- the state of the process ---- */
 
 static const struct {
     long number;

@@ -108,7 +108,7 @@ int order_compare(const char *const folders[2], uint32_t rank, bool is_found,
     return err;
 }
 
-/* What is_equal() looks at. */
+/* Hashes the fields that is_equal() compares. */
 static uint64_t hash_event(uint64_t hash, const struct replay_event *event)
 {
     const uint64_t words[] = {hash,

@@ -40,8 +40,8 @@ void order_place_of(const struct replay_reader *reader, const struct replay_even
 /* " at fold.c:41", the line of a place; "" if it is not known. */
 const char *order_line(const struct order_place *place, char text[ORDER_LINE]);
 
-/* The first difference of a rank's records in two folders.  is_found: what found nothing is left out.  0; -1 with what is wrong
- * in error: *difference is then that of the events that could be read. */
+/* The first difference of a rank's records in two folders.  is_found: events that found nothing are left out.  0; -1 with the
+ * reason in error: *difference then holds for the events that could be read. */
 int order_compare(const char *const folders[2], uint32_t rank, bool is_found,
                   struct order_difference *difference, char error[ORDER_ERROR]);
 

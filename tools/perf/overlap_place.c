@@ -92,7 +92,7 @@ const char *overlap_place_text(const cpu_set_t *set, char *text, size_t size)
     return text;
 }
 
-/* ---- who else there is ---- */
+/* ---- other processes ---- */
 
 /* Field 39 of a stat file, the 37th after the name; -1 if it cannot be read. */
 static int last_cpu(const char *path)

@@ -282,7 +282,7 @@ static int take_times(struct rank *r, size_t size, struct times *t)
     return err;
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---- */
 
 static const char *protocol_of(const struct rank *r, size_t size)
 {

@@ -380,7 +380,7 @@ static void end_late(struct running *running)
 }
 
 /* Has the launcher ended, or has it exceeded its time?  Its standard error does not show the
- * end: ssh may leave a process behind that holds it open (ControlPersist). */
+ * end: ssh may leave a process that holds it open (ControlPersist). */
 static bool has_ended(struct running *running)
 {
     if (running->out < 0 || running->is_late)
@@ -392,7 +392,7 @@ static bool has_ended(struct running *running)
     return running->is_reaped || running->is_left;
 }
 
-/* ---- what it has answered ---- */
+/* ---- answers ---- */
 
 /* The last line of a launcher's standard error, made printable; lines of snapshots do not
  * count. */
@@ -658,7 +658,7 @@ int hosts_look(struct hosts *hosts, const struct observe_options *wanted, bool s
     started = process_started(getpid());
     call_all(&look);
     if (look.is_late || look.error != 0)
-        process_end_descendants(started); /* processes that a launcher has left behind */
+        process_end_descendants(started); /* processes that a launcher has left */
     process_leave_orphans();
     interrupt_release(&look.held);
     mem_free(own);

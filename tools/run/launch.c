@@ -85,7 +85,7 @@ static void catch_signals(int socket)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* ---- what the job needs ---- */
+/* ---- resources of the job ---- */
 
 static int plan_cores(struct job *job)
 {

@@ -131,7 +131,7 @@ static int look(struct view *view, struct top *top)
     return err;
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 /* Prints text without the marks of lines. */
 static void print_plain(const char *text)

@@ -46,7 +46,7 @@ static bool has_run(const struct top *top, uint32_t number, const struct inspect
     return before == UINT64_MAX || now == UINT64_MAX || now - before >= time_ns / 2;
 }
 
-/* ---- what it waits for ---- */
+/* ---- waits of a rank ---- */
 
 /* The operation that a rank in a blocking call waits for: one without any data yet, otherwise
  * the first; NULL: none is known. */
@@ -152,7 +152,7 @@ static enum top_state answered_state(struct top_rank *to, const struct inspect_j
     return TOP_WAITS;
 }
 
-/* ---- what it has sent and received ---- */
+/* ---- messages of a rank ---- */
 
 static void add_traffic(struct top_rank *to, const struct inspect_rank *rank)
 {

@@ -6,8 +6,8 @@
  *   context ─> recvs: r1 - r4 - r7     posted and not met, oldest first
  *           ─> msgs:  m2 - m3          arrived and not taken
  *
- * What was recorded decides who meets whom; the walk only counts, and compares.  So one
- * wrong answer does not make all that follow wrong.
+ * The record decides which receive meets which message; the walk only counts, and compares.  So
+ * one wrong answer does not make all later ones wrong.
  *
  * Invariants
  *   I1  an entry of kind RECV is on its context's recvs
@@ -129,7 +129,7 @@ void replay_fini(struct replay *replay)
     mem_free(replay->masks);
 }
 
-/* ---- what is wrong ---- */
+/* ---- mistakes ---- */
 
 static int replay_fail(struct replay *replay, const struct trace_event *e, enum kind kind,
                        uint64_t number, const char *what)
@@ -331,8 +331,8 @@ static int replay_ask(struct replay *replay, const struct trace_event *e)
     return 0;
 }
 
-/* Who has locked a receive lets the messages of others pass it, and meets it: none of a source that
- * has passed it meets it then. */
+/* While a sender has a receive locked, messages of other sources pass it, and only this sender's
+ * message meets it.  So no message may meet a receive if an older one of its source has passed it. */
 static void replay_passed(struct replay *replay, const struct trace_event *e)
 {
     const struct entry *recv =

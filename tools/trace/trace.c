@@ -404,7 +404,7 @@ static void print_walks(const struct traced *files, size_t count, int width)
     }
 }
 
-/* What the program has called its communicators, if it is an MPI program that is known. */
+/* Prints the communicators by the names that the program gave them, if its MPI is known. */
 static void print_communicators(const struct traced *files, size_t count, int width)
 {
     bool is_begun = false;
@@ -451,7 +451,7 @@ static void print_masks(const struct traced *files, size_t count, int width)
     }
 }
 
-/* Of the first column. */
+/* The width of the first column. */
 static int rank_width(const struct traced *files, size_t count)
 {
     size_t width = sizeof "rank" - 1;
@@ -621,7 +621,7 @@ static int print_chart(const struct tool *tool, char **paths, size_t count, cons
     return status;
 }
 
-/* What is asked for. */
+/* The output that the user wants. */
 struct wanted {
     bool summary;
     bool flight;

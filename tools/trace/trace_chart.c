@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace_chart.c - the first messages of a job as a sequence chart: what goes from whom to whom, in which order.
+ * trace_chart.c - the first messages of a job as a sequence chart: each packet with its sender and receiver, in order.
  *
  *   sender                        receiver
  *      │                             ├ posts a receive
@@ -8,9 +8,9 @@
  *      │ - - read, 1048576 bytes - ->│
  *      │<──── FIN ───────────────────┤
  *
- * The rows of a message keep the order of the events at each side.  Of rows that could be exchanged (one at
- * the sender, one at the receiver, and nothing between them) that of the lower `place` is the first: so one
- * story has one chart, however its processes were scheduled.  Messages stand below each other also where they have
+ * The rows of a message keep the order of the events at each side.  Two rows could be exchanged if one is at the
+ * sender, one is at the receiver, and nothing is between them.  Then the row with the lower `place` is first, so that
+ * one story has one chart, however its processes were scheduled.  Messages stand below each other even if they
  * travelled at the same time.
  */
 #include <errno.h>
@@ -98,7 +98,7 @@ static uint64_t event_of(const struct job_step *step)
     return step != NULL ? step->event : NO_EVENT;
 }
 
-/* What the sender and the receiver agree on before the message leaves. */
+/* Adds the packets by which sender and receiver agree on a receive before the message leaves. */
 static void add_agreement(struct chart *c, uint32_t number, const struct job_message *m)
 {
     const struct job *job = c->job;

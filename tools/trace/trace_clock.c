@@ -2,7 +2,7 @@
 /*
  * trace_clock.c - the clocks of the hosts of a job are laid side by side.
  *
- * A message never arrives before it is sent.  So if s is what the clock of host b has to be moved by, then
+ * A message never arrives before it is sent.  So if the clock of host b has to be moved by s, then
  *
  *   a message that a sends at time t and b receives at u      s >= t - u
  *   a message that b sends at time u and a receives at t      s <= t - u
@@ -12,14 +12,15 @@
  * A limit is close if the receiver was looking for messages when the message came: a time of at least WAIT_LEAST in
  * which it waits has begun before.  A receiver that computes meanwhile sees a message too late.  With close limits from both sides s is
  * in their middle: the fastest message takes as long in each direction.  With close limits from one side (a rank that always
- * comes last has never waited for a message) s is at that side.  Else s is in the middle of all.
+ * comes last has never waited for a message) s is at that side.  Without close limits s is in the middle of all.
  *
  * If no s is between the limits, the clocks run at different rates: over a long job, some microseconds in each second are
  * milliseconds.  Then s grows evenly with the time, at the rate for which the limits lie furthest apart.
  *
- * Hosts are settled one by one: first that of the first file, then always the one of which messages from and to the
- * settled ones tell most.  Before all that clocks are moved by the time of day, which is all that there is for a
- * host that exchanges no messages, and which is moved no further than it must for one that only sends or only receives.
+ * Hosts are settled one by one: first the host of the first file, then always the one whose limits, from messages to and
+ * from settled hosts, are closest.  Before this, all clocks are moved by the time of day.  For a host that exchanges no
+ * messages nothing else is known; the clock of a host that only sends, or only receives, is moved from there no further than
+ * its limit requires.
  */
 #include "trace_reading.h"
 
@@ -31,7 +32,7 @@
 #define WAIT_LEAST 10000   /* ns */
 #define SAME_CLOCK 1000000 /* ns: no two machines are started so close to each other */
 
-/* Of a machine. */
+/* The clock of a machine. */
 struct clock {
     bool is_settled;
     int64_t shift;
@@ -175,13 +176,13 @@ struct limit {
     bool is_close;
 };
 
-/* Has the rank that this message has reached been waiting for messages?  Waits are in the order of ranks, and those of a rank
- * in that of time, and lie behind each other. */
+/* Was the receiver of this message waiting for messages when it came?  Waits are sorted by rank, then by time, and the waits
+ * of a rank do not overlap. */
 static bool is_awaited(const struct job *job, const struct job_message *m)
 {
     size_t low = 0, high = job->wait_count;
 
-    while (low < high) { /* the first one that ends behind it */
+    while (low < high) { /* the first one that ends at its arrival or later */
         size_t middle = low + (high - low) / 2;
         const struct job_wait *w = &job->waits[middle];
 
@@ -194,7 +195,7 @@ static bool is_awaited(const struct job *job, const struct job_message *m)
            (int64_t)(m->arrive - job->waits[low].from) >= WAIT_LEAST;
 }
 
-/* False: m says nothing of a host that is not settled; else which one it is, in *clock. */
+/* The limit that m sets for a host that is not settled, whose index becomes *clock.  False: it sets none. */
 static bool limit_of(const struct clocks *c, const struct job_message *m, struct limit *limit,
                      uint32_t *clock)
 {
@@ -256,7 +257,7 @@ static bool has_one(const struct clock *clock)
     return clock->lower != INT64_MIN || clock->upper != INT64_MAX;
 }
 
-/* The one to be settled next: that with the closest limits; else one with a limit; else any, or NULL. */
+/* The host to be settled next: the one with the closest limits; if there is none, one with one limit; then any, or NULL. */
 static struct clock *next_clock(struct clocks *c)
 {
     struct clock *best = NULL;

@@ -70,7 +70,7 @@ static int no_memory(const struct tool *tool)
 
 /* ---- living processes ---- */
 
-/* Does this process record there?  A child of it has the descriptor, too.  path: a descriptor of ours. */
+/* Does this process record there?  Its children also have the descriptor.  path: a descriptor of ours. */
 static bool is_its_own(const char *path, unsigned long pid)
 {
     static struct trace_reader reader;

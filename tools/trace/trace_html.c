@@ -93,7 +93,7 @@ static uint32_t deepest(const uint32_t *depths)
     return most;
 }
 
-/* What of the job is not on this page. */
+/* Lists the parts of the job that this page does not show. */
 static void put_notes(FILE *out, const struct job *job, const struct totals *all)
 {
     size_t read = 0;

@@ -83,7 +83,7 @@ static void slice_depths(const struct reading *r)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- the job ---- */
 
 static int compare_ranks(const void *a, const void *b)
 {

@@ -37,7 +37,7 @@ struct job_come {
 struct job_rank {
     struct trace_info info;
     const char *path;
-    char error[TRACE_ERROR_MAX]; /* "": the file is whole; else where it ends, and why */
+    char error[TRACE_ERROR_MAX]; /* "": the file is whole; or where it ends, and why */
     bool is_read;                /* its header was */
     bool is_flight;              /* its last events alone: its messages do not pair up */
     uint64_t events;
@@ -97,8 +97,8 @@ struct job_charge {
 struct job_blame {
     uint32_t rank, guilty;
     enum job_wait_kind kind;
-    uint32_t message;   /* one of those that were awaited */
-    bool has_others;    /* of other envelopes, too */
+    uint32_t message;   /* one that was awaited */
+    bool has_others;    /* also messages of other envelopes */
     uint64_t ns, times; /* times: waits */
     /* where the rank waited, and where the guilty one came back to MPI, in the longest part for
      * which that is known; or JOB_NOBODY */
@@ -112,7 +112,7 @@ struct job_step {
     enum trace_type type;
     uint64_t time, amount;
     uint64_t event; /* of its file */
-    uint64_t key;   /* those who read the files: trace_reading.h */
+    uint64_t key;   /* used while the files are read: trace_reading.h */
 };
 
 /* How deep the queues of a rank are: the most of each slice of the job's time. */
@@ -135,8 +135,8 @@ struct job {
     struct job_depths *depths; /* of each rank */
     size_t rank_count, message_count, wait_count, step_count, charge_count, blame_count;
     uint64_t duration, events;
-    uint32_t size; /* ranks that the job had, as far as is known; 0: not known */
-    /* those who read the files: trace_reading.h */
+    uint32_t size; /* ranks that the job had; 0: not known */
+    /* used while the files are read: trace_reading.h */
     const struct trace_info **infos;
     struct trace_ranks trace_ranks;
 };

@@ -4,9 +4,9 @@
  * which is loaded when it is asked for.
  *
  *   machine, host           nodes of the system tree
- *   a rank                  a process and its location, whose number is that of the rank's file
+ *   a rank                  a process and its location, which has the number of the rank's file,
  *                           in the region `program` from its first event to its last one
- *   a wait                  a region that is named by what was awaited
+ *   a wait                  a region with the name of what was awaited
  *   a message               MpiSend where it is sent, MpiRecv where its receive is complete
  *   a communicator          one of all locations: of members the traces say nothing
  */
@@ -27,7 +27,7 @@
 #include "base/mem.h"
 #include "tools/common/loaded.h"
 
-/* What of it is called. */
+/* The functions of OTF2 that are called. */
 static struct {
     void *handle;
     __typeof__(&OTF2_Archive_Open) open;
@@ -98,7 +98,7 @@ const char *job_otf2_missing(void)
                                  "libopen-trace-format2-10)";
 }
 
-/* ---- what is written ---- */
+/* ---- output ---- */
 
 enum { REGION_PROGRAM, REGION_WAIT }; /* REGION_WAIT + kind */
 
@@ -107,7 +107,7 @@ enum what { AT_LEAVE, AT_ENTER, AT_SEND, AT_RECV };
 /* An event of a location. */
 struct event {
     uint64_t time;
-    size_t order;     /* of those of one time: as they were added */
+    size_t order;     /* of the events of one time: as they were added */
     uint32_t rank;    /* its index */
     uint32_t message; /* SEND, RECV: its index */
     uint32_t region;  /* ENTER, LEAVE */
@@ -300,7 +300,7 @@ static void define_regions(struct writing *w, OTF2_GlobalDefWriter *out)
     }
 }
 
-/* Which of the ranks before has the same host?  Its number is that of the node. */
+/* The first rank on the same host: its number is the number of the host's node. */
 static uint32_t host_of(const struct job *job, uint32_t rank)
 {
     uint32_t i = 0;

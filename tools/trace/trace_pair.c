@@ -3,8 +3,8 @@
  * trace_pair.c - halves of messages become messages.
  *
  * Each file gives halves: what it has sent, what has arrived.  Both are sorted by {from, to, context id,
- * tag} and then by their order in the file, and joined one by one.  What one file alone has, for the
- * other one is not there or ends before, stays a half.
+ * tag} and then by their order in the file, and joined one by one.  A half stays alone if the file of the
+ * other side is not there, or ends before the message.
  */
 #include "trace_reading.h"
 

@@ -7,7 +7,7 @@
  *     messages     an instant for each message that it sends or that arrives; a flow leads from the one to the other
  *     posted, unexpected   counters
  *
- * The numbers of fields are those of Perfetto's protos/perfetto/trace: trace.proto, trace_packet.proto,
+ * The numbers of fields are from Perfetto's protos/perfetto/trace: trace.proto, trace_packet.proto,
  * track_event/track_event.proto, track_descriptor.proto, debug_annotation.proto.
  */
 #include <errno.h>
@@ -172,7 +172,7 @@ static void write_tracks(FILE *out, const struct job *job, uint32_t rank)
 
     job_rank_text(job, rank, name);
     put_uint(&process, PROCESS_PID,
-             (uint64_t)rank + 1); /* those of several hosts may be the same */
+             (uint64_t)rank + 1); /* processes of several hosts may have the same number */
     put_string(&process, PROCESS_NAME, name);
     write_track(out, track_of(rank, OF_RANK), 0, name, &process, false);
     for (unsigned i = OF_WAITS; i < TRACKS; i++)

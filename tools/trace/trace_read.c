@@ -85,8 +85,8 @@ static bool names_put(struct hash *names, enum name_kind kind, uint64_t id, uint
 
 /* ---- events ---- */
 
-/* Which file is that of the peer of this event?  By the address; by host and process, if that has one
- * file; by its rank, if it is said. */
+/* Finds the file of the peer of this event: by the address; by host and process, if this has one
+ * file; by its rank, if it is recorded. */
 static uint32_t find_peer(const struct job *job, const struct trace_event *e)
 {
     uint32_t same = JOB_NOBODY, count = 0;
@@ -482,7 +482,7 @@ static void resolve_steps(struct reading *r, size_t first)
     }
 }
 
-/* What is of one file alone. */
+/* Resets the values that belong to one file. */
 static void forget_file(struct reading *r)
 {
     r->last_send = r->open_wait = JOB_NOBODY;

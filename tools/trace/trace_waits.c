@@ -2,7 +2,7 @@
 /* Glossary: late sender, late receiver - in a trace: a wait for a message that is not sent yet,
  * or for a receive that is not posted yet */
 /*
- * trace_waits.c - what the waits of a job were for, and who is to blame.
+ * trace_waits.c - for which messages the ranks of a job waited, and which rank was late.
  *
  *   waits at rank 0     |──────────── wait ────────────|
  *                       from         cause             to, with a message that completes
@@ -11,15 +11,15 @@
  *
  * The message that completes last in a wait has ended it.  Its other side has done its part (a
  * sender has sent, a receiver has posted) at `cause`; until then the wait was for that rank: it
- * is late.  If it was there before the wait began, the message was on its way, and nobody is.
- * A wait in which nothing completes was for what completes next, if that was begun already, and
- * if the rank begins nothing before: data that are copied in a round of progress end the wait
- * before the message is complete.  Else it was, as between two calls of MPI_Test, for what the
- * next one was for, if that was begun already.
+ * is late.  If it had done its part before the wait began, the message was on its way, and nobody
+ * is late.  A wait in which nothing completes was for the operation that completes next, if this
+ * was begun before the wait, and if the rank begins nothing before it completes: data that are
+ * copied in a round of progress end the wait before the message is complete.  Any other wait, as
+ * between two calls of MPI_Test, was for the same operation as the next wait, if this was begun.
  *
- * A message of a collective is often sent by a rank that has waited itself, in the same collective.  The
- * part of the wait in which that one has waited is charged to whom that one has waited for, and so on: to the
- * rank that came last.
+ * A message of a collective is often sent by a rank that has itself waited in the same collective.
+ * The part of the wait in which the sender waited is charged to the rank for which the sender
+ * waited, and so on: in the end to the rank that came last.
  */
 #include "trace_job.h"
 
@@ -47,7 +47,7 @@ struct explaining {
     struct job *job;
     struct completion *completions; /* and what was begun; by rank, then event */
     size_t count, charge_capacity;
-    size_t *first_wait; /* of each rank, and behind the last one */
+    size_t *first_wait; /* of each rank, and one more: the end */
     uint32_t *worst;    /* of each wait: who is charged most; or JOB_NOBODY */
 };
 
@@ -90,7 +90,7 @@ static bool list_completions(struct explaining *x)
     return true;
 }
 
-/* The first entry of the list behind w, of any rank. */
+/* The first entry of the list after w, of any rank. */
 static size_t behind(const struct explaining *x, const struct job_wait *w)
 {
     size_t low = 0, high = x->count;
@@ -107,7 +107,7 @@ static size_t behind(const struct explaining *x, const struct job_wait *w)
     return low;
 }
 
-/* What completed last in w; NULL: nothing. */
+/* The last completion in w, or NULL. */
 static const struct completion *ender_of(const struct explaining *x, const struct job_wait *w)
 {
     for (size_t i = behind(x, w); i-- > 0;) {
@@ -160,8 +160,8 @@ static bool is_begun(const struct job *job, const struct completion *c,
     return c->rank == w->rank && begin != JOB_NEVER && begin <= w->from;
 }
 
-/* What completes next, behind w, before the rank begins something else; NULL: nothing that
- * was begun before w. */
+/* The next completion after w, if the rank begins nothing before it, and if its operation was
+ * begun before w; or NULL. */
 static const struct completion *next_behind(const struct explaining *x,
                                             const struct job_wait *w)
 {
@@ -223,7 +223,7 @@ static bool is_same_collective(const struct job *job, const struct job_wait *a,
     return x->context_id == y->context_id && x->tag == y->tag;
 }
 
-/* The first wait of that rank that ends behind this time. */
+/* The first wait of this rank that ends after this time. */
 static size_t wait_behind(const struct explaining *x, uint32_t rank, uint64_t time)
 {
     size_t low = x->first_wait[rank], high = x->first_wait[rank + 1];
@@ -311,13 +311,13 @@ static bool fits(const struct job *job, const struct job_blame *blame, const str
            (guilty != JOB_NOBODY || x->peer == y->peer);
 }
 
-/* Where the guilty one came back to MPI last, behind `from` and until `to`; JOB_NOBODY: the
- * traces do not say. */
+/* Where the guilty rank came back to MPI last, after `from` and until `to`; JOB_NOBODY: the
+ * traces do not tell. */
 static uint32_t came_at(const struct job *job, uint32_t guilty, uint64_t from, uint64_t to)
 {
     size_t low = 0, high = job->come_count;
 
-    while (low < high) { /* the first one behind `to` */
+    while (low < high) { /* the first one after `to` */
         size_t middle = low + (high - low) / 2;
         const struct job_come *c = &job->comes[middle];
 

@@ -2,8 +2,8 @@
 /*
  * trace_words.c - events in the words of the program that was traced.
  *
- * A peer's rank is what the program has said; else that of the process at the peer's address, if
- * its trace is among those that are read, too.
+ * A peer's rank is known from the program, or else from the trace of the process at the peer's
+ * address, if this is also read.
  */
 #include "trace_words.h"
 
@@ -85,7 +85,7 @@ static bool communicators_grow(struct trace_words *words)
     return hash_reserve(&words->by_number, &by_number, words) == 0;
 }
 
-/* From now on this number is that of a new one; NULL: no memory. */
+/* From now on this number belongs to a new communicator.  NULL: no memory. */
 static struct trace_communicator *communicator_new(struct trace_words *words, uint32_t number)
 {
     const char *name = inspect_mpi_predefined(words->layout, number);
@@ -170,7 +170,7 @@ static int count_event(struct trace_words *words, const struct trace_event *e)
 
 /* ---- peers ---- */
 
-/* Of another file that is read: the process of that number there has one rank alone. */
+/* Finds the rank of the peer in another file that is read: the peer's process has one rank alone. */
 static void find_rank(const struct trace_words *words, const struct trace_event *e,
                       struct trace_peer *peer)
 {
@@ -263,7 +263,9 @@ const char *trace_words_envelope(const struct trace_words *words, const struct t
                                  char text[TRACE_ENVELOPE_TEXT])
 {
     char source[64] = "*", ignore[32] = "", communicator[192], tag[INSPECT_MPI_WORDS];
-    uint64_t mask = trace_is_travel(e->type) ? 0 : e->ignore; /* else it is an amount */
+    uint64_t mask = trace_is_travel(e->type)
+                        ? 0
+                        : e->ignore; /* of a message that travels it is an amount */
     bool is_sent = trace_is_sent(e->type);
     struct inspect_mpi mpi;
 

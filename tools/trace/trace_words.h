@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace_words.h - the words of the program that was traced: what its envelopes mean, its
- * communicators and its ranks, as far as its trace names them.
+ * trace_words.h - the words of the program that was traced: the meaning of its envelopes, and
+ * the communicators and ranks that its trace names.
  */
 #ifndef TOOLS_TRACE_WORDS_H
 #define TOOLS_TRACE_WORDS_H
@@ -46,13 +46,13 @@ struct trace_words {
     size_t peer_slots;
 };
 
-/* By rank; those of which nobody said one, by process and endpoint: as for qsort(). */
+/* Compares for qsort(): by rank, and files without a rank by process and endpoint. */
 int trace_compare_ranks(const struct trace_info *x, const struct trace_info *y);
 
 void trace_words_init(struct trace_words *words, const struct trace_ranks *ranks);
 void trace_words_fini(struct trace_words *words);
 
-/* What an event adds to the words, and to the counts of its communicator.  0 or -ENOMEM. */
+/* Adds an event to the words, and to the counts of its communicator.  0 or -ENOMEM. */
 int trace_words_event(struct trace_words *words, const struct trace_event *event);
 
 #define TRACE_ENVELOPE_TEXT 384

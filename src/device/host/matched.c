@@ -87,7 +87,7 @@ static void on_matched(void *arg, struct shadow_recv *recv,
         offload_answer(ep, req, false);
     if (peer->deferrer != NULL)
         module_message_came(ep, peer);
-    if (credit_admits(peer)) /* else it had none to get back */
+    if (credit_admits(peer)) /* otherwise the peer has no credit to get back */
         credit_freed(ep, peer, offload_credit(ep, event));
     ep->stats.expected++;
     tracepoint_arrive(ep, &envelope, req, NULL);

@@ -291,7 +291,7 @@ static bool offload_lie_down(struct offload *offload)
     return !shadow_has_work(&offload->shadow) && offload->driver->lie_down(offload->device);
 }
 
-/* As transport_ops.wait, with a device that may wake the endpoint, too. */
+/* As transport_ops.wait; the device may also wake the endpoint. */
 static int on_sleep(struct mbx_ep *ep, int64_t timeout_ns)
 {
     struct offload *offload = ep->offload;

@@ -4,7 +4,7 @@
  *
  * The program matchbox-device inherits the channel as descriptor 3, besides 0 to 2; the channel
  * has all that it needs (device_main.c).  The program ends when its parent is gone.  This
- * driver kills it without waiting for it to finish: others may kill it, too, so its shared
+ * driver kills it without waiting for it to finish: as others may also kill it, its shared
  * state is valid at every instruction.
  *
  * The program is a child of the application, which may reap it by a wait for any child, or by

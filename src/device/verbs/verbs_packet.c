@@ -134,7 +134,7 @@ static size_t fin(const struct verbs *v, const struct verbs_pair *pair, unsigned
     return verbs_packet_write(memory, &header, &body, sizeof body);
 }
 
-/* Accepts a packet that is shorter than the header, too: the core checks packets. */
+/* Also accepts a packet that is shorter than the header: the core checks packets. */
 static size_t no_tag(unsigned char *memory, size_t size)
 {
     memmove(memory, memory + VERBS_HEADROOM, size);

@@ -22,7 +22,7 @@
  *
  * If messages use another path than these packets (net_ops.confirms), the peer has to be ready
  * for them first: the caller is CONFIRMING, and repeats AUTH until READY comes, or a packet
- * that only a ready peer sends.  It repeats HELLO, too: the peer may have closed meanwhile, and
+ * that only a ready peer sends.  It also repeats HELLO: the peer may have closed meanwhile, and
  * another endpoint in its place answers REFUSED.
  *
  * A forgotten caller that sends PING is answered with WELCOME, so that it learns that it was
@@ -330,7 +330,7 @@ static bool net_meet(struct net_link *link)
 
     if (err == 0)
         return true;
-    net_kill(link, err, NET_DIED); /* so that the peer is told, too */
+    net_kill(link, err, NET_DIED); /* so that the peer is also told */
     control(link, NET_BROKEN);
     return false;
 }

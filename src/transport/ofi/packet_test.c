@@ -287,7 +287,7 @@ static int look(const struct side *from, const struct side *at)
 
 /* A check makes no link, but there may be one: a peer that has greeted is found, and found gone
  * later. */
-static void who_has_greeted_can_be_looked_at(void **state)
+static void a_peer_that_has_greeted_can_be_looked_at(void **state)
 {
     struct side sides[3];
     struct transport_address first;
@@ -335,7 +335,7 @@ static unsigned read_many(struct link *link, struct side *at, unsigned most)
 }
 
 /* Reads from a peer that makes no calls do not use up all operations. */
-static void who_does_not_answer_leaves_space_for_others(void **state)
+static void a_silent_caller_leaves_space_for_others(void **state)
 {
     struct side sides[3];
     struct link *links[3];
@@ -388,7 +388,7 @@ static int greet_and_lose(void)
 }
 
 /* The answer may not have left when its side closes: then there is no BYE to send. */
-static void who_closes_behind_his_answer_has_not_died(void **state)
+static void a_peer_that_closes_after_its_answer_has_not_died(void **state)
 {
     int err = 0;
 
@@ -443,13 +443,13 @@ static void meet_late(bool caller_is_late)
     clock_set(NULL);
 }
 
-static void who_is_answered_and_computes_is_not_forgotten(void **state)
+static void an_answered_peer_that_computes_is_not_forgotten(void **state)
 {
     (void)state;
     meet_late(true);
 }
 
-static void who_is_greeted_and_computes_is_not_given_up(void **state)
+static void a_greeted_peer_that_computes_is_not_given_up(void **state)
 {
     (void)state;
     meet_late(false);
@@ -620,7 +620,7 @@ static void forget_proof(struct side *sides)
     lost.count = 0;
 }
 
-static void who_is_forgotten_and_asks_is_answered(void **state)
+static void a_forgotten_peer_that_asks_is_answered(void **state)
 {
     struct side sides[2];
 
@@ -635,7 +635,7 @@ static void who_is_forgotten_and_asks_is_answered(void **state)
     close_losing(sides);
 }
 
-static void who_forgets_and_greets_is_answered(void **state)
+static void a_peer_that_forgets_and_greets_is_answered(void **state)
 {
     struct side sides[2];
 
@@ -691,7 +691,7 @@ static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
 }
 
 /* A side that has given up a peer does not answer its greeting, but sends BROKEN. */
-static void who_greets_whom_has_given_it_up_is_told(void **state)
+static void a_greeting_to_a_peer_that_gave_up_is_told_so(void **state)
 {
     struct side sides[2];
 
@@ -708,7 +708,7 @@ static void who_greets_whom_has_given_it_up_is_told(void **state)
 }
 
 /* The peer has answered already, and does not know that it was given up. */
-static void who_answers_whom_has_given_it_up_is_told(void **state)
+static void an_answer_to_a_peer_that_gave_up_is_told_so(void **state)
 {
     struct side sides[2];
 
@@ -870,20 +870,20 @@ int main(void)
         cmocka_unit_test(a_mac_is_for_all_that_was_said),
         cmocka_unit_test(another_jobs_key_is_refused),
         cmocka_unit_test(what_is_too_long_takes_no_buffer_along),
-        cmocka_unit_test(who_has_greeted_can_be_looked_at),
-        cmocka_unit_test(who_does_not_answer_leaves_space_for_others),
+        cmocka_unit_test(a_peer_that_has_greeted_can_be_looked_at),
+        cmocka_unit_test(a_silent_caller_leaves_space_for_others),
         cmocka_unit_test(nothing_is_delivered_by_a_close),
-        cmocka_unit_test(who_closes_behind_his_answer_has_not_died),
-        cmocka_unit_test(who_is_answered_and_computes_is_not_forgotten),
-        cmocka_unit_test(who_is_greeted_and_computes_is_not_given_up),
+        cmocka_unit_test(a_peer_that_closes_after_its_answer_has_not_died),
+        cmocka_unit_test(an_answered_peer_that_computes_is_not_forgotten),
+        cmocka_unit_test(a_greeted_peer_that_computes_is_not_given_up),
         cmocka_unit_test(a_lost_answer_is_said_again),
         cmocka_unit_test(a_lost_proof_is_said_again),
-        cmocka_unit_test(who_is_forgotten_and_asks_is_answered),
-        cmocka_unit_test(who_forgets_and_greets_is_answered),
+        cmocka_unit_test(a_forgotten_peer_that_asks_is_answered),
+        cmocka_unit_test(a_peer_that_forgets_and_greets_is_answered),
         cmocka_unit_test(a_proof_that_cannot_leave_is_said_again),
         cmocka_unit_test(what_is_known_not_to_have_arrived_ends_no_link),
-        cmocka_unit_test(who_greets_whom_has_given_it_up_is_told),
-        cmocka_unit_test(who_answers_whom_has_given_it_up_is_told),
+        cmocka_unit_test(a_greeting_to_a_peer_that_gave_up_is_told_so),
+        cmocka_unit_test(an_answer_to_a_peer_that_gave_up_is_told_so),
         cmocka_unit_test(sides_of_different_versions_say_so),
         cmocka_unit_test(a_call_of_another_version_for_somebody_else_ends_nothing),
     };

@@ -17,7 +17,7 @@ struct ofi_link_probe {
     uint64_t pause_ns; /* until the next connect */
 };
 
-/* Has the process of an unreachable peer ended?  0: not as far as is known; -ECONNREFUSED: it
+/* Has the process of an unreachable peer ended?  0: it is not known to have; -ECONNREFUSED: it
  * has ended, or closed its endpoint. */
 int ofi_tcp_probe(struct ofi_link *link, uint64_t now);
 

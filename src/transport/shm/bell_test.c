@@ -235,7 +235,7 @@ static void doubts_end(void **state)
 
 /* A sender counts, but looks for a sleeper only after the sleeper has answered and sleeps
  * again. */
-static void who_is_late_rouses_nobody(void **state)
+static void a_late_sender_rouses_nobody(void **state)
 {
     struct segment_bell bell = {0};
     uint32_t seen, late;
@@ -262,7 +262,7 @@ static void echo_without_membarrier(void)
 }
 
 /* The owner of a segment without membarrier requests fences from senders; a sender that could
- * not register uses them, too. */
+ * not register also uses them. */
 static void no_wake_is_lost_without_membarrier(void **state)
 {
     pid_t child = start(echo_without_membarrier);
@@ -345,7 +345,7 @@ static void ping_with_threads(void)
 
 /* A process with several threads is registered by one more thread.  Until then its senders use
  * fences. */
-static void a_process_with_threads_registers_beside(void **state)
+static void a_process_with_threads_is_registered_by_one_more(void **state)
 {
     pid_t child = start(echo_child), pinging = start(ping_with_threads);
 
@@ -367,7 +367,7 @@ static void settle_without_membarrier(void)
     close_with_threads(&node, &lock, other);
 }
 
-static void who_cannot_register_keeps_its_fences(void **state)
+static void a_process_that_cannot_register_keeps_its_fences(void **state)
 {
     (void)state;
     ended_well(start(settle_without_membarrier));
@@ -417,10 +417,10 @@ int main(void)
         TEST(what_membarrier_missed_is_found),
         TEST(what_nobody_rang_for_is_found),
         TEST(doubts_end),
-        TEST(who_is_late_rouses_nobody),
+        TEST(a_late_sender_rouses_nobody),
         TEST(no_wake_is_lost_without_membarrier),
-        TEST(a_process_with_threads_registers_beside),
-        TEST(who_cannot_register_keeps_its_fences),
+        TEST(a_process_with_threads_is_registered_by_one_more),
+        TEST(a_process_that_cannot_register_keeps_its_fences),
         TEST(a_late_failure_of_membarrier_is_survived),
         TEST(a_sleeping_sender_is_woken_by_space),
     };

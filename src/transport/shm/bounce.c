@@ -80,9 +80,8 @@ static bool buffer_is_free(struct shm *shm, uint32_t i)
            atomic_load_explicit(&shm->own->file->taken[i], memory_order_acquire) == 0;
 }
 
-/* Receivers release buffers in the order in which they were taken: if the last one is free,
- * those before it are free, too, unless another receiver has them, which shm_bounce_take()
- * notices. */
+/* Receivers release buffers in the order in which they were taken: if the last one is free, the
+ * others are also free, unless another receiver has them, which shm_bounce_take() notices. */
 static bool shm_bounce_has_free(struct link *l, size_t bytes)
 {
     const uint32_t rotation = shm_bounce_rotation(l);

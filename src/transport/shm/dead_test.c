@@ -51,7 +51,7 @@ static void await_more(const struct node *node)
     CHECK(atomic_load(&board->number) > node->arrived);
 }
 
-/* Kills the child somewhere in its stream, and leaves a zombie: a zombie is dead, too. */
+/* Kills the child somewhere in its stream, and leaves a zombie, which counts as dead. */
 static void kill_a_stream(uint64_t after)
 {
     pid_t child = start(stream_until_killed);
@@ -207,7 +207,7 @@ static uint64_t calls_of_polls(struct node *node, unsigned polls)
 /* The time until the first check for dead peers begins with the first poll: otherwise, in a job
  * in which all processes meet, each would ask the system about all others, from which it has
  * just heard. */
-static void who_has_just_been_met_is_not_looked_for(void **state)
+static void a_peer_just_met_is_not_looked_for(void **state)
 {
     pid_t child = start(only_exist);
     struct node node;
@@ -312,7 +312,7 @@ int main(int argc, char **argv)
         TEST(a_slot_of_a_sender_killed_while_reserving_is_freed),
         TEST(sending_to_a_killed_receiver_fails),
         TEST(a_killed_receiver_is_noticed_while_asleep),
-        TEST(who_has_just_been_met_is_not_looked_for),
+        TEST(a_peer_just_met_is_not_looked_for),
         TEST(a_first_packet_that_rang_for_nobody_is_found),
         TEST(memory_of_a_number_that_is_used_again_is_left_alone),
     };

@@ -2,7 +2,7 @@
 /*
  * denied.h - explains why the kernel does not let this process access another one.
  *
- * For log lines: the cause, as far as it can be found afterwards, and the remedy.
+ * For log lines: the remedy, and the cause if it can be found afterwards.
  */
 #ifndef SHM_DENIED_H
 #define SHM_DENIED_H

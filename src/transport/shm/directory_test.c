@@ -355,7 +355,7 @@ static void be_first(void)
 }
 
 /* The lock ends with the process that made the file: the next one makes another file. */
-static void a_job_goes_on_behind_the_first_one(void **state)
+static void a_job_goes_on_after_the_first_one(void **state)
 {
     pid_t child = start(be_first);
     struct node early, late;
@@ -591,7 +591,7 @@ static void a_lock_to_the_end_keeps_nobody_waiting(void **state)
 }
 
 /* A holder of the job's lock, whatever its length encodes, delays no process. */
-static void who_takes_the_lock_takes_no_more(void **state)
+static void a_strange_holder_of_the_lock_delays_no_process(void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC),
         other = memfd_create("other", MFD_CLOEXEC);
@@ -621,7 +621,7 @@ static void who_takes_the_lock_takes_no_more(void **state)
 
 /* Another process takes the lock between two calls of this one: this one looks again, and
  * removes the file that it made needlessly (tear_down()). */
-static void who_was_faster_is_found(void **state)
+static void a_lock_of_another_process_is_noticed(void **state)
 {
     struct node node;
 
@@ -691,7 +691,7 @@ int main(void)
         TEST_IN_JOB(an_address_of_another_place_is_not_found),
         TEST_IN_JOB(others_reach_a_control_block_of_a_job),
         TEST_IN_JOB(a_control_block_is_not_found_after_its_end),
-        TEST_IN_JOB(a_job_goes_on_behind_the_first_one),
+        TEST_IN_JOB(a_job_goes_on_after_the_first_one),
         TEST_IN_JOB(the_label_of_a_killed_process_stays),
         TEST_IN_JOB(places_are_given_in_order_and_once),
         TEST_IN_JOB(slots_in_later_parts_are_as_others),
@@ -702,9 +702,9 @@ int main(void)
         TEST_IN_JOB(a_wrong_address_is_not_found),
         TEST_IN_JOB(without_a_file_nothing_is_shared),
         TEST_IN_JOB(the_lock_says_where_the_file_is),
-        TEST_IN_JOB(who_takes_the_lock_takes_no_more),
+        TEST_IN_JOB(a_strange_holder_of_the_lock_delays_no_process),
         TEST_IN_JOB(a_lock_to_the_end_keeps_nobody_waiting),
-        TEST_IN_JOB(who_was_faster_is_found),
+        TEST_IN_JOB(a_lock_of_another_process_is_noticed),
         TEST_IN_JOB(what_is_no_file_is_not_opened),
         TEST_IN_JOB(what_fails_leaves_nothing),
     };

@@ -442,7 +442,7 @@ static void be_slow(void)
         pause();
 }
 
-static void who_lives_is_not_taken_for_dead(void **state)
+static void a_living_peer_is_not_taken_for_dead(void **state)
 {
     static struct fixture fix;
     pid_t child;
@@ -472,7 +472,7 @@ int main(int argc, char **argv)
         NOTES_TEST(nothing_is_lost_wherever_join_is_killed),
         NOTES_TEST(a_slot_that_was_being_cleared_is_cleared_again),
         NOTES_TEST(a_repeat_stays_one_until_it_is_taken),
-        NOTES_TEST(who_lives_is_not_taken_for_dead),
+        NOTES_TEST(a_living_peer_is_not_taken_for_dead),
     };
 
     if (argc == 2 && strcmp(argv[1], "--long") == 0) {

@@ -521,7 +521,7 @@ static void read_as_joined(void)
     half_close(&joined);
 }
 
-static void who_has_joined_reads_like_the_endpoint(void **state)
+static void a_half_that_has_joined_reads_like_the_endpoint(void **state)
 {
     pid_t child = start(read_as_joined);
     uint64_t address, key;
@@ -696,7 +696,7 @@ int main(void)
         NOTES_TEST(no_nudge_between_threads_is_lost),
         NOTES_TEST(a_nudge_is_kept_for_the_next_wait),
         NOTES_TEST(both_sleeping_halves_are_woken_by_space),
-        NOTES_TEST(who_has_joined_reads_like_the_endpoint),
+        NOTES_TEST(a_half_that_has_joined_reads_like_the_endpoint),
         NOTES_TEST(halves_come_in_turn),
         NOTES_TEST(a_wrong_handle_or_key_is_refused),
         NOTES_TEST(every_failure_of_a_joined_life_is_clean),

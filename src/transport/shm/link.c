@@ -389,7 +389,7 @@ static int64_t take_slot_of(struct segment *s, uint32_t first, uint32_t end, uin
  * not scan the slots of all others.  Its index, or -1. */
 static int64_t take_left_slot(struct segment *s, uint32_t used, uint32_t process)
 {
-    /* pairs with the release in free_slot(): the slot is free, too */
+    /* pairs with the release in free_slot(): the slot was freed before */
     uint32_t left = atomic_load_explicit(&s->control->left, memory_order_acquire);
     int64_t i = left != 0 ? take_slot_of(s, 0, used, process) : -1;
 

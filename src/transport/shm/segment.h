@@ -228,7 +228,7 @@ struct segment_source {
 
 enum segment_extent {
     SEGMENT_BLOCK,     /* up to the slots: to send few packets */
-    SEGMENT_ALL,       /* rings, words and buffers, too */
+    SEGMENT_ALL,       /* the rings, words and buffers as well */
     SEGMENT_TO_RECEIVE /* all, and file->fd is valid: to receive instead of the owner */
 };
 
@@ -357,7 +357,7 @@ static inline uint32_t slot_buffers(uint64_t allowed)
 }
 
 /* Everything before head is taken, in the ring, or in the mailbox if the receiver has not
- * moved; the record at head may be taken, too: it was being delivered. */
+ * moved.  The record at head may also be taken: it was being delivered. */
 static inline uint64_t slot_taken(uint64_t head, bool has_moved, bool in_delivery)
 {
     return head << 2 | (uint64_t)has_moved << 1 | in_delivery;

@@ -56,7 +56,7 @@ static int ib_expose(struct link *l, const void *buf, size_t size, uint64_t *add
     if (exposure == NULL)
         return -ENOMEM;
     if (size ==
-        0) { /* an empty rendezvous needs a key, too, but 0 bytes cannot be registered */
+        0) { /* an empty rendezvous also needs a key, but 0 bytes cannot be registered */
         buf = &exposure->nothing;
         size = 1;
     }
