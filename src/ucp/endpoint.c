@@ -276,11 +276,14 @@ unsigned ucpx_failures_report(struct ucp_worker *worker)
 
     for (; (node = list_pop_head(&worker->failed)) != NULL; count++) {
         struct ucp_ep *ep = container_of(node, struct ucp_ep, failed_link);
+        const ucp_err_handler_cb_t on_error = ep->on_error;
+        void *arg = ep->on_error_arg;
+        ucs_status_t error = ep->error;
 
-        if (ep->on_error == NULL)
+        if (on_error == NULL)
             continue;
         ucpx_unlock(worker);
-        ep->on_error(ep->on_error_arg, ep, ep->error);
+        on_error(arg, ep, error);
         ucpx_lock(worker);
     }
     return count;

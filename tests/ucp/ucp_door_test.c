@@ -597,6 +597,98 @@ static void threads_share_workers(void **state)
     close_pair();
 }
 
+static void *_Atomic reported;
+static atomic_bool is_given_up;
+
+/* The other thread gives the request up, and uses its memory again, before this returns. */
+static void while_given_up(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+                           void *user_data)
+{
+    atomic_store(&reported, request);
+    while (!atomic_load(&is_given_up))
+        sched_yield();
+    assert_int_equal(status, UCS_OK);
+    assert_int_equal(info->sender_tag, 7);
+    assert_int_equal(info->length, 10);
+    assert_ptr_equal(user_data, &reported);
+}
+
+static void *make_progress(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&is_given_up))
+        turn();
+    return NULL;
+}
+
+/* The receive of a message that has been sent, whose callback has begun in another thread. */
+static void *receive_in(pthread_t *thread, void *memory)
+{
+    static char in[10], out[10];
+    ucp_request_param_t send = {0}, recv = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL |
+                                                            UCP_OP_ATTR_FIELD_CALLBACK |
+                                                            UCP_OP_ATTR_FIELD_USER_DATA,
+                                            .cb.recv = while_given_up,
+                                            .user_data = &reported,
+                                            .request = memory};
+    void *request;
+
+    atomic_store(&reported, NULL);
+    atomic_store(&is_given_up, false);
+    if (memory != NULL)
+        recv.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
+    request = ucp_tag_recv_nbx(there, in, sizeof in, 7, UINT64_MAX, &recv);
+    assert_null(ucp_tag_send_nbx(to, out, sizeof out, 7, &send));
+    assert_int_equal(pthread_create(thread, NULL, make_progress, NULL), 0);
+    while (atomic_load(&reported) == NULL)
+        sched_yield();
+    assert_ptr_equal(atomic_load(&reported), request);
+    assert_int_equal(ucp_request_check_status(request), UCS_OK);
+    return request;
+}
+
+static void a_request_is_not_used_again_while_its_callback_runs(void **state)
+{
+    ucp_request_param_t recv = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
+    void *request, *others[2];
+    pthread_t thread;
+    char in;
+
+    (void)state;
+    assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
+    request = receive_in(&thread, NULL);
+    ucp_request_free(request);
+    others[0] = ucp_tag_recv_nbx(there, &in, sizeof in, 8, UINT64_MAX, &recv);
+    assert_ptr_not_equal(others[0], request);
+    atomic_store(&is_given_up, true);
+    pthread_join(thread, NULL);
+    others[1] = ucp_tag_recv_nbx(there, &in, sizeof in, 9, UINT64_MAX, &recv);
+    assert_ptr_equal(others[1], request);
+    for (int i = 0; i < 2; i++) {
+        ucp_request_cancel(there, others[i]);
+        ucp_request_free(others[i]);
+    }
+    assert_int_equal(there->pool.live, 0);
+    close_pair();
+}
+
+/* A client's own memory is free when its request is complete. */
+static void a_client_s_memory_is_its_own_while_the_callback_runs(void **state)
+{
+    static _Alignas(16) unsigned char memory[UCPX_RECORD_SIZE], noise[sizeof memory];
+    pthread_t thread;
+
+    (void)state;
+    memset(noise, 0xff, sizeof noise);
+    assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
+    receive_in(&thread, memory + sizeof memory);
+    memcpy(memory, noise, sizeof memory);
+    atomic_store(&is_given_up, true);
+    pthread_join(thread, NULL);
+    assert_memory_equal(memory, noise, sizeof memory);
+    close_pair();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -621,6 +713,8 @@ int main(void)
                                         close_both),
         cmocka_unit_test(memory_that_is_short_is_an_error),
         cmocka_unit_test(threads_share_workers),
+        cmocka_unit_test(a_request_is_not_used_again_while_its_callback_runs),
+        cmocka_unit_test(a_client_s_memory_is_its_own_while_the_callback_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
