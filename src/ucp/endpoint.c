@@ -315,20 +315,27 @@ void ucpx_send_done(const struct mbx_completion *completion)
 /* ---- close ---- */
 
 /* An active message is not taken back: its announcement has left, and the peer waits for its data. */
+static void abandon(struct ucp_ep *ep, struct ucpx_record *record)
+{
+    record->is_cancelled = true;
+    if (record->is_withheld) {
+        ucpx_ep_removes(record);
+        ucpx_record_end(record, UCS_ERR_CANCELED);
+    } else if (record->kind == UCPX_SEND) {
+        (void)mbx_cancel(ep->worker->mbx, record->number);
+    }
+}
+
+/* Each of them once.  A cancel may end any send of this endpoint, which then leaves the list that it is in. */
 static void abandon_sends(struct ucp_ep *ep)
 {
-    struct list *node, *next;
+    struct list left, *node;
 
-    list_for_each_safe (node, next, &ep->open) {
-        struct ucpx_record *record = container_of(node, struct ucpx_record, link);
-
-        record->is_cancelled = true;
-        if (record->is_withheld) {
-            ucpx_ep_removes(record);
-            ucpx_record_end(record, UCS_ERR_CANCELED);
-        } else if (record->kind == UCPX_SEND) {
-            (void)mbx_cancel(ep->worker->mbx, record->number);
-        }
+    list_init(&left);
+    list_splice_tail(&left, &ep->open);
+    while ((node = list_pop_head(&left)) != NULL) {
+        list_add_tail(&ep->open, node);
+        abandon(ep, container_of(node, struct ucpx_record, link));
     }
 }
 

@@ -408,6 +408,48 @@ static void what_is_not_offered_is_refused(void **state)
     assert_int_equal(lines, 0);
 }
 
+/* ---- a forced close ---- */
+
+#define SENDS 300 /* the peer keeps some of them; the others wait here */
+
+static void *sends[SENDS];
+static bool cancels_next;
+
+int __real_mbx_cancel(struct mbx_ep *ep, mbx_request request);
+int __wrap_mbx_cancel(struct mbx_ep *ep, mbx_request request);
+
+/* A cancel may end other sends: here it ends the next one first. */
+int __wrap_mbx_cancel(struct mbx_ep *ep, mbx_request request)
+{
+    for (unsigned i = 0; cancels_next && i + 1 < SENDS; i++)
+        if (ucpx_record_of(sends[i])->number == request)
+            (void)__real_mbx_cancel(ep, ucpx_record_of(sends[i + 1])->number);
+    return __real_mbx_cancel(ep, request);
+}
+
+static void a_forced_close_ends_each_send_once(void **state)
+{
+    ucp_request_param_t plain = {0};
+    char bytes[SIZE] = "";
+
+    (void)state;
+    for (unsigned i = 0; i < SENDS; i++) {
+        sends[i] = ucp_tag_send_sync_nbx(to, bytes, SIZE, i, &plain);
+        assert_true(UCS_PTR_IS_PTR(sends[i]));
+    }
+    cancels_next = true;
+    assert_null(ucp_ep_close_nb(to, UCP_EP_CLOSE_MODE_FORCE));
+    cancels_next = false;
+    for (unsigned i = 0; i < SENDS; i++) {
+        while (!ucp_request_is_completed(sends[i]))
+            turn();
+        assert_int_equal(ucp_request_check_status(sends[i]), UCS_ERR_CANCELED);
+        ucp_request_free(sends[i]);
+    }
+    assert_int_equal(here->pool.live, 0);
+    assert_true(list_is_empty(&here->endpoints));
+}
+
 /* ---- a peer that dies ---- */
 
 static unsigned errors_told;
@@ -707,6 +749,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_message_that_was_only_looked_at_cannot_be_received,
                                         open_both, close_both),
         cmocka_unit_test_setup_teardown(what_is_not_offered_is_refused, open_both, close_both),
+        cmocka_unit_test_setup_teardown(a_forced_close_ends_each_send_once, open_both,
+                                        close_both),
         cmocka_unit_test_setup_teardown(a_death_does_not_complete_requests, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(a_death_is_told_to_who_asks_for_it, open_both,
