@@ -329,6 +329,245 @@ static void long_messages_of_another_length_are_dropped(void **state)
     assert_int_equal(handled, 4);
 }
 
+/* More than the door has buffers for what it has not handled (am.c). */
+#define KEPT_COUNT 1500
+
+static void *kept[KEPT_COUNT];
+static unsigned kept_now;
+
+static ucs_status_t keep(void *arg, const void *header, size_t header_length, void *data,
+                         size_t length, const ucp_am_recv_param_t *param)
+{
+    (void)arg;
+    look_at(header, header_length);
+    assert_true(length == SIZE || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
+    handled++;
+    kept[kept_now++] = data;
+    return UCS_INPROGRESS;
+}
+
+static void keep_all(void)
+{
+    const ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                        UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                          .id = 2,
+                                          .cb = keep};
+
+    set_handlers();
+    kept_now = 0;
+    assert_int_equal(ucp_worker_set_am_recv_handler(there, &param), UCS_OK);
+}
+
+static unsigned buffers_in_use(void)
+{
+    return there->am.buffer_count - there->am.posted_count;
+}
+
+/* Long ones, of which the handler gets all data, with a header. */
+static void a_client_may_keep_many_long_messages(void **state)
+{
+    static unsigned char bytes[SIZE];
+
+    (void)state;
+    keep_all();
+    memset(bytes, 3, sizeof bytes);
+    for (unsigned i = 0; i < KEPT_COUNT; i++) {
+        const struct ucpx_long parts = {.number = i, .size = SIZE};
+        unsigned char announcement[sizeof parts + 8] = {0};
+
+        memcpy(announcement, &parts, sizeof parts);
+        send_raw(UCPX_ID_MESSAGES, UCPX_AM_LONG | UCPX_AM_WHOLE | 2,
+                 (uint64_t)sizeof parts << 32 | 8, announcement, sizeof announcement);
+        send_raw(UCPX_ID_DATA, i, 0, bytes, SIZE);
+        while (handled <= i)
+            turn();
+        assert_int_equal(buffers_in_use(), i + 1);
+    }
+    assert_int_equal(there->am.kept_count, KEPT_COUNT);
+    for (unsigned i = 0; i < KEPT_COUNT; i++) {
+        assert_memory_equal(kept[i], bytes, SIZE);
+        ucp_am_data_release(there, kept[i]);
+    }
+    assert_int_equal(buffers_in_use(), 0);
+    send_right();
+}
+
+/* The data of a long one, and that of a short one with a header. */
+static void a_client_may_receive_what_it_has_kept(void **state)
+{
+    static unsigned char bytes[SIZE + 8], in[SIZE + 8];
+    size_t length;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_RECV_INFO,
+                                 .recv_info.length = &length};
+
+    (void)state;
+    keep_all();
+    memset(bytes, 3, sizeof bytes);
+    announce(1, SIZE, UCPX_AM_WHOLE | 2);
+    send_raw(UCPX_ID_DATA, 1, 0, bytes, SIZE);
+    send_raw(UCPX_ID_MESSAGES, 2, (uint64_t)SIZE << 32 | 8, bytes, sizeof bytes);
+    while (kept_now < 2)
+        turn();
+    for (unsigned i = 0; i < 2; i++) {
+        memset(in, 0, sizeof in);
+        assert_null(ucp_am_recv_data_nbx(there, kept[i], in, sizeof in, &param));
+        assert_int_equal(length, SIZE);
+        assert_memory_equal(in, bytes, SIZE);
+        assert_int_equal(in[SIZE], 0);
+    }
+    assert_int_equal(buffers_in_use(), 0);
+}
+
+static uint32_t drops(void)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < there->peer_count; i++)
+        count += there->peers[i].drops;
+    return count;
+}
+
+static void send_data(uint64_t from, uint64_t to_number)
+{
+    static unsigned char bytes[SIZE];
+
+    for (uint64_t i = from; i < to_number; i++)
+        send_raw(UCPX_ID_DATA, i, 0, bytes, SIZE);
+}
+
+#define ANNOUNCED 400 /* the door has buffers for as many that wait */
+
+/* Announced for an id without a handler; the data never comes, or late. */
+static void what_one_peer_has_dropped_is_bounded(void **state)
+{
+    (void)state;
+    set_handlers();
+    for (uint64_t i = 0; i < ANNOUNCED; i++)
+        announce(i, SIZE, 77);
+    for (int i = 0; i < 2000; i++)
+        turn();
+    assert_int_equal(drops(), UCPX_DROPS_MAX);
+    send_data(0, ANNOUNCED);
+    send_right();
+    while (drops() != 0)
+        turn();
+    assert_int_equal(handled, 1);
+    assert_int_equal(buffers_in_use(), 0);
+}
+
+/* What the client keeps is dropped when it says so, whatever is dropped already; then messages wait. */
+static void a_client_may_drop_all_that_it_has_kept(void **state)
+{
+    void *request;
+
+    (void)state;
+    keep_all();
+    for (uint64_t i = 0; i < ANNOUNCED; i++)
+        announce(i, SIZE, 2);
+    while (kept_now < ANNOUNCED)
+        turn();
+    for (unsigned i = 0; i < ANNOUNCED; i++)
+        ucp_am_data_release(there, kept[i]);
+    assert_int_equal(drops(), ANNOUNCED);
+    request = ucp_am_send_nb(to, 0, last_line, 10, ucp_dt_make_contig(1), NULL, 0);
+    if (UCS_PTR_IS_PTR(request))
+        ucp_request_free(request);
+    send_data(0, ANNOUNCED - UCPX_DROPS_MAX);
+    for (int i = 0; i < 2000; i++)
+        turn();
+    assert_int_equal(drops(), UCPX_DROPS_MAX);
+    assert_int_equal(handled, ANNOUNCED);
+    send_data(ANNOUNCED - UCPX_DROPS_MAX, ANNOUNCED);
+    while (handled == ANNOUNCED || drops() != 0)
+        turn();
+    assert_int_equal(handled, ANNOUNCED + 1);
+}
+
+static ucs_status_t on_nested(void *arg, void *data, size_t length, ucp_ep_h reply,
+                              unsigned flags)
+{
+    for (int i = 0; i < 100; i++)
+        turn();
+    return on_whole(arg, data, length, reply, flags);
+}
+
+/* While others wait for a long one, too. */
+static void a_handler_may_make_progress(void **state)
+{
+    static unsigned char bytes[SIZE];
+
+    (void)state;
+    set_handlers();
+    assert_int_equal(
+        ucp_worker_set_am_handler(there, 0, on_nested, NULL, UCP_AM_FLAG_WHOLE_MSG), UCS_OK);
+    announce(1, SIZE, 0);
+    for (int i = 0; i < 5; i++)
+        send_raw(UCPX_ID_MESSAGES, 0, (uint64_t)10 << 32, bytes, 10);
+    for (int i = 0; i < 1000; i++)
+        turn();
+    assert_int_equal(handled, 0);
+    send_raw(UCPX_ID_DATA, 1, 0, bytes, SIZE);
+    while (handled < 6)
+        turn();
+}
+
+static unsigned char order[4];
+
+static ucs_status_t on_ordered(void *arg, void *data, size_t length, ucp_ep_h reply,
+                               unsigned flags)
+{
+    (void)arg;
+    (void)length;
+    (void)reply;
+    (void)flags;
+    order[handled++] = *(unsigned char *)data;
+    return UCS_OK;
+}
+
+static void send_letter(unsigned char letter)
+{
+    send_raw(UCPX_ID_MESSAGES, 0, UINT64_C(1) << 32, &letter, 1);
+}
+
+/* Runs while another peer's messages wait: their turn comes, and another one arrives. */
+static ucs_status_t on_other_peer(void *arg, void *data, size_t length, ucp_ep_h reply,
+                                  unsigned flags)
+{
+    send_data(0, 1);
+    send_letter('b');
+    while (drops() == UCPX_DROPS_MAX || list_is_empty(&there->am.arrived))
+        turn();
+    return on_ordered(arg, data, length, reply, flags);
+}
+
+static void messages_that_wait_are_handled_before_later_ones(void **state)
+{
+    ucp_address_t *address;
+    ucp_ep_h self;
+    size_t size;
+
+    (void)state;
+    set_handlers();
+    assert_int_equal(ucp_worker_set_am_handler(there, 0, on_ordered, NULL, 0), UCS_OK);
+    assert_int_equal(ucp_worker_set_am_handler(there, 3, on_other_peer, NULL, 0), UCS_OK);
+    assert_int_equal(ucp_worker_get_address(there, &address, &size), UCS_OK);
+    assert_int_equal(connect_to(there, address, false, NULL, &self), UCS_OK);
+    ucp_worker_release_address(there, address);
+    for (uint64_t i = 0; i < UCPX_DROPS_MAX; i++)
+        announce(i, SIZE, 77);
+    send_letter('a');
+    for (int i = 0; i < 2000; i++)
+        turn();
+    assert_int_equal(handled, 0);
+    assert_null(ucp_am_send_nb(self, 3, "x", 1, ucp_dt_make_contig(1), NULL, 0));
+    while (handled < 3)
+        turn();
+    assert_memory_equal(order, "xab", 3);
+    send_data(1, UCPX_DROPS_MAX);
+    while (drops() != 0)
+        turn();
+}
+
 /* ---- requests ---- */
 
 static void a_second_release_does_nothing(void **state)
@@ -743,6 +982,17 @@ int main(void)
                                         close_both),
         cmocka_unit_test_setup_teardown(long_messages_of_another_length_are_dropped, open_both,
                                         close_both),
+        cmocka_unit_test_setup_teardown(a_client_may_keep_many_long_messages, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(a_client_may_receive_what_it_has_kept, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(what_one_peer_has_dropped_is_bounded, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(a_client_may_drop_all_that_it_has_kept, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(a_handler_may_make_progress, open_both, close_both),
+        cmocka_unit_test_setup_teardown(messages_that_wait_are_handled_before_later_ones,
+                                        open_both, close_both),
         cmocka_unit_test_setup_teardown(a_second_release_does_nothing, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_receive_at_once_tells_of_its_message, open_both,
                                         close_both),
