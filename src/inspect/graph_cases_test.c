@@ -485,7 +485,7 @@ static const char ucp_mpich[] = "ucp MPICH Version:\t4.0.2";
 #define ERRORS     (UINT64_C(3) << 29) /* which no receive of MPICH compares */
 #define ANY_SOURCE (UINT64_C(0xffff) << 32)
 
-/* A receive from this rank of a communicator, tag 7; and one of those that are kept posted for active messages. */
+/* A receive from this rank of a communicator, tag 7; and one that is kept posted for active messages. */
 static struct inspect_entry *add_ucp(struct scene *s, uint32_t rank, uint64_t communicator,
                                      uint64_t source)
 {
@@ -547,7 +547,7 @@ static void test_sources_in_tags(void **state)
     assert_string_equal(verdict(&s, &s), "aaa");
 }
 
-/* The ranks of each host have their own communicator within MPI_COMM_WORLD: the order is that of the job. */
+/* The ranks of each host have their own communicator within MPI_COMM_WORLD: in the order of the job. */
 static void test_sources_of_a_node(void **state)
 {
     static const uint64_t barrier = 3, of_a_node = UINT64_C(1) << 48;

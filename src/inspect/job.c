@@ -43,7 +43,7 @@ static uint64_t address_of(const struct inspect_job *job, uint32_t number)
     return 0;
 }
 
-/* The address of the rank with this number among those of a host, whose order is that in the job; 0: not all are seen. */
+/* The address of the rank with this number on a host, whose ranks are in the order of the job; 0: not all are seen. */
 static uint64_t address_on_host(const struct inspect_job *job, uint64_t host, uint32_t number)
 {
     if (job->count != job->size)

@@ -67,8 +67,8 @@ bool inspect_mpi_decode(const struct inspect_layout *layout, uint32_t context_id
 /* The bits of a tag that are the sender's rank; 0: none are. */
 uint64_t inspect_mpi_source_bits(const struct inspect_layout *layout);
 
-/* text: `WAY VERSION`.  Are the receives on this context id those that the library for libucp keeps
- * posted, and none of the program? */
+/* text: `WAY VERSION`.  Does the library for libucp keep the receives on this context id posted, so
+ * that they are none of the program? */
 bool inspect_mpi_is_kept_posted(const char *text, uint32_t context_id);
 
 /* "MPI_COMM_WORLD", "MPI_COMM_SELF"; NULL for all other communicators, which get their names

@@ -412,7 +412,7 @@ static void slot_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
     }
 }
 
-/* Those that had to wait for data, up to the next that must. */
+/* The messages that had to wait for data, up to the next one that must. */
 static unsigned handle_waiting(struct ucp_worker *worker, uint32_t number)
 {
     unsigned count = 0;

@@ -83,9 +83,8 @@ struct ucpx_handler {
 };
 
 struct ucpx_am {
-    bool is_on; /* UCP_FEATURE_AM */
-    bool
-        may_resume; /* a peer has fewer drops than it may have, and messages that wait for it */
+    bool is_on;      /* UCP_FEATURE_AM */
+    bool may_resume; /* a peer's messages that waited for drops need not wait any longer */
     struct list arrived, posted;
     unsigned posted_count, buffer_count,
         kept_count;         /* all, and of them those that the client has */
@@ -118,7 +117,7 @@ bool ucpx_message_read(struct ucpx_message *message, const struct ucpx_slot *slo
 /* Receives the data of a message for its handler, which gets it as a whole.  False: memory is short. */
 bool ucpx_am_collect(struct ucpx_slot *slot, const struct ucpx_message *message);
 /* Data of one peer that is dropped, at a time: then its next messages wait.  So a peer that announces data and never sends it
- * makes no more receives than this, and those of what the client keeps. */
+ * makes no more receives than this, besides one for each message that the client keeps. */
 #define UCPX_DROPS_MAX 64u
 
 /* Drops data that is on its way. */

@@ -215,7 +215,7 @@ ucs_status_ptr_t ucpx_record_refuse(struct ucpx_record *record, ucs_status_t sta
     return UCS_STATUS_PTR(status);
 }
 
-/* What a callback gets, in memory that no other thread writes: the callback runs without the lock. */
+/* The arguments of a callback, in memory that no other thread writes: the callback runs without the lock. */
 struct report {
     enum ucpx_calls calls;
     union ucpx_callback callback;

@@ -392,7 +392,7 @@ static void a_client_may_keep_many_long_messages(void **state)
     send_right();
 }
 
-/* The data of a long one, and that of a short one with a header. */
+/* A long message, and a short one with a header. */
 static void a_client_may_receive_what_it_has_kept(void **state)
 {
     static unsigned char bytes[SIZE + 8], in[SIZE + 8];
@@ -455,7 +455,7 @@ static void what_one_peer_has_dropped_is_bounded(void **state)
     assert_int_equal(buffers_in_use(), 0);
 }
 
-/* What the client keeps is dropped when it says so, whatever is dropped already; then messages wait. */
+/* A client may drop more than the bound at once; then messages wait. */
 static void a_client_may_drop_all_that_it_has_kept(void **state)
 {
     void *request;
@@ -491,7 +491,7 @@ static ucs_status_t on_nested(void *arg, void *data, size_t length, ucp_ep_h rep
     return on_whole(arg, data, length, reply, flags);
 }
 
-/* While others wait for a long one, too. */
+/* Also while others wait for a long one. */
 static void a_handler_may_make_progress(void **state)
 {
     static unsigned char bytes[SIZE];
