@@ -40,6 +40,7 @@
  *   operation                            can end while
  *   receive that names a source          that rank is alive, or has a matching send
  *   receive from any source              another rank is alive or was not seen, or one has a matching send
+ *   MPI_Wait... through libucp           as for a receive from any source: the request may be one of a window
  *   probe, of a rank in such a call      as for a receive
  *   send that waits for its receive      its receiver is alive, or has a matching receive, and no matched
  *                                        probe has taken the message

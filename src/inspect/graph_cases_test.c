@@ -478,6 +478,109 @@ static void test_what_moves(void **state)
     assert_string_equal(verdict(&s, &s), "aa");
 }
 
+/* ---- through libucp, where the tag names the sender ---- */
+
+static const char ucp_mpich[] = "ucp MPICH Version:\t4.0.2";
+
+#define ERRORS     (UINT64_C(3) << 29) /* which no receive of MPICH compares */
+#define ANY_SOURCE (UINT64_C(0xffff) << 32)
+
+/* A receive from this rank of a communicator, tag 7; and one that is kept posted for active messages. */
+static struct inspect_entry *add_ucp(struct scene *s, uint32_t rank, uint64_t communicator,
+                                     uint64_t source)
+{
+    struct inspect_entry *kept = add(s, rank, INSPECT_POSTED, INSPECT_NOBODY, 0, 0);
+    struct inspect_entry *entry = add(s, rank, INSPECT_POSTED, INSPECT_NOBODY, 0, 0);
+
+    snprintf(s->ranks[rank].head.mpi, sizeof s->ranks[rank].head.mpi, "%s", ucp_mpich);
+    s->ranks[rank].layout = inspect_mpi_layout(ucp_mpich);
+    kept->context_id = 2;
+    kept->ignore = UINT64_MAX;
+    entry->context_id = 1;
+    entry->tag = communicator << 52 | source << 32 | 7;
+    entry->ignore = ERRORS;
+    return entry;
+}
+
+static void look_through_ucp(struct scene *s)
+{
+    for (uint32_t i = 0; i < s->job.count; i++)
+        inspect_mark_kept(&s->ranks[i]);
+    inspect_resolve(&s->job);
+}
+
+/* Two ranks wait for each other; the third one is in its own call. */
+static void cycle_through_ucp(struct scene *s, const char *call, const char *third,
+                              uint64_t communicator)
+{
+    BEGIN(s, call, call, third);
+    add_ucp(s, 0, communicator, 1);
+    add_ucp(s, 1, communicator, 0);
+    if (third != NULL)
+        add_ucp(s, 2, communicator, 0);
+    look_through_ucp(s);
+}
+
+static void test_sources_in_tags(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle_through_ucp(&s, "MPI_Recv", NULL, 0);
+    assert_int_equal(s.entries[0][0].flags, INSPECT_ENTRY_INTERNAL);
+    assert_int_equal(s.entries[0][1].flags, 0);
+    assert_int_equal(inspect_whose(&s.job, 0, &s.entries[0][1]), 1);
+    assert_int_equal(inspect_whose(&s.job, 1, &s.entries[1][1]), 0);
+    assert_string_equal(verdict(&s, &s), "dda");
+    cycle_through_ucp(&s, "MPI_Recv", NULL, 4); /* whose ranks are not known */
+    assert_int_equal(s.entries[0][1].peer, INSPECT_NOBODY);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    cycle_through_ucp(&s, "MPI_Recv", "MPI_Recv", 4);
+    assert_string_equal(verdict(&s, &s), "ddd");
+    BEGIN(&s, "MPI_Recv", "MPI_Recv", NULL);
+    add_ucp(&s, 0, 0, 0)->ignore |= ANY_SOURCE;
+    add_ucp(&s, 1, 0, 9); /* which is not seen */
+    look_through_ucp(&s);
+    assert_int_equal(s.entries[0][1].peer, INSPECT_NOBODY);
+    assert_int_equal(s.entries[1][1].peer, INSPECT_SOMEBODY);
+    assert_int_equal(s.entries[1][1].whom, 0);
+    assert_string_equal(verdict(&s, &s), "aaa");
+}
+
+/* The ranks of each host have their own communicator within MPI_COMM_WORLD: in the order of the job. */
+static void test_sources_of_a_node(void **state)
+{
+    static const uint64_t barrier = 3, of_a_node = UINT64_C(1) << 48;
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Barrier", "MPI_Barrier", "MPI_Recv");
+    s.ranks[0].host = s.ranks[2].host = 7;
+    for (uint32_t r = 0; r < 3; r++)
+        add_ucp(&s, r, 0, 1)->tag = barrier * of_a_node | UINT64_C(1) << 32 | 1;
+    look_through_ucp(&s);
+    assert_int_equal(inspect_whose(&s.job, 0, &s.entries[0][1]), 2);
+    assert_int_equal(s.entries[1][1].peer, INSPECT_NOBODY); /* its host has one rank */
+    assert_int_equal(inspect_whose(&s.job, 2, &s.entries[2][1]), 2);
+    s.entries[0][1].peer = INSPECT_NOBODY;
+    s.entries[0][1].whom = 0;
+    s.job.size = 4; /* one is not seen, and may be between them */
+    look_through_ucp(&s);
+    assert_int_equal(s.entries[0][1].peer, INSPECT_NOBODY);
+}
+
+/* A request may be one of a window, which an active message ends. */
+static void test_waits_through_ucp(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle_through_ucp(&s, "MPI_Wait", NULL, 0);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    cycle_through_ucp(&s, "MPI_Waitall", "MPI_Recv", 0);
+    assert_string_equal(verdict(&s, &s), "ddd");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +602,9 @@ int main(void)
         cmocka_unit_test(test_probed),
         cmocka_unit_test(test_probes),
         cmocka_unit_test(test_what_moves),
+        cmocka_unit_test(test_sources_in_tags),
+        cmocka_unit_test(test_sources_of_a_node),
+        cmocka_unit_test(test_waits_through_ucp),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

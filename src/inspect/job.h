@@ -60,6 +60,13 @@ struct inspect_job {
 /* Sorts by kind, then context id, then age. */
 void inspect_sort(struct inspect_entry *entries, uint32_t count);
 
+/* Marks the receives of a rank that are none of its program (INSPECT_ENTRY_INTERNAL). */
+void inspect_mark_kept(struct inspect_rank *rank);
+
+/* Through libucp receives and probes are from any source, and their tags name the rank in the communicator.  On
+ * MPI_COMM_WORLD this is a rank of the job, and on its part of a node one of the host's.  Here the entry gets it. */
+void inspect_resolve(struct inspect_job *job);
+
 /* The index of the rank that an entry of job->ranks[at] names; INSPECT_NOBODY: any source, or a rank that was not seen. */
 uint32_t inspect_whose(const struct inspect_job *job, uint32_t at,
                        const struct inspect_entry *entry);

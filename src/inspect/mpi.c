@@ -10,6 +10,10 @@
  *   Open MPI, with remote CQ data    0-31 tag    32-33 protocol    34-62 communicator
  *   MPICH, with remote CQ data       0-30 tag    31-50 communicator    51- protocol
  *
+ * Through libucp, whose context id 1 is for tags, and 2 for active messages (ucp/door.h):
+ *
+ *   MPICH        0-28 tag    29-30 errors, which no receive compares    32-47 sender's rank    48-63 communicator
+ *
  * In MPICH's communicator, bit 0 is set for a collective, bits 1 and 2 select ranks of each
  * node, bit 3 is the local group of an intercommunicator, and the rest is the number.  When
  * some ranks make a communicator with messages on another one (MPI_Comm_create_group,
@@ -25,7 +29,11 @@
 
 #include "base/base.h"
 
-#define CONTEXT_TAGGED 1u /* of the provider: provider/envelope.h */
+#define CONTEXT_TAGGED   1u /* provider/envelope.h, ucp/door.h */
+#define CONTEXT_MESSAGES 2u /* ucp/door.h */
+
+/* The bits that a receive with MPI_ANY_TAG ignores, of every MPI: MPICH's over libucp has no others. */
+#define ANY_TAG 0x0fffffffu
 
 enum family { OPEN_MPI, MPICH };
 
@@ -33,8 +41,9 @@ struct inspect_layout {
     const char *way;
     enum family family;
     unsigned first, last; /* versions, as 100 * major + minor */
-    /* bits of a tag of the provider */
+    /* bits of a tag of the provider, or of libucp */
     unsigned tag_bits, communicator_at, communicator_bits, protocol_at, protocol_bits;
+    unsigned source_at, source_bits;
     unsigned synchronous, acknowledgement; /* bits of the protocol; 0: not known */
     /* the tag of the first nonblocking collective; later ones are below it, in MPICH above; 0:
      * not known */
@@ -114,6 +123,27 @@ static const struct inspect_layout layouts[] = {
      .protocol_bits = 12,
      .synchronous = 8,
      .acknowledgement = 1},
+    {.way = "ucp",
+     .family = MPICH,
+     .first = 400,
+     .last = 400,
+     .tag_bits = 29,
+     .communicator_at = 48,
+     .communicator_bits = 16,
+     .source_at = 32,
+     .source_bits = 16,
+     .nonblocking = 287,
+     .group = 1 << 28},
+    {.way = "ucp",
+     .family = MPICH,
+     .first = 401,
+     .last = 403,
+     .tag_bits = 29,
+     .communicator_at = 48,
+     .communicator_bits = 16,
+     .source_at = 32,
+     .source_bits = 16,
+     .group = 1 << 28},
 };
 
 /* ---- which layout ---- */
@@ -217,6 +247,7 @@ static void mpich_communicator(const struct inspect_layout *layout, struct inspe
 
     mpi->is_collective = bits & 1;
     mpi->part = bits & 8 ? "local group" : parts[bits >> 1 & 3];
+    mpi->is_of_node = (bits & 0xe) == 2;
     mpi->communicator = bits >> 4;
     if (!mpi->is_collective || mpi->is_any_tag)
         return;
@@ -250,25 +281,39 @@ static void decode_protocol(const struct inspect_layout *layout, uint64_t tag,
     out->protocol = bits & ~(layout->synchronous | layout->acknowledgement);
 }
 
+uint64_t inspect_mpi_source_bits(const struct inspect_layout *layout)
+{
+    return layout != NULL ? ((UINT64_C(1) << layout->source_bits) - 1) << layout->source_at : 0;
+}
+
+bool inspect_mpi_is_kept_posted(const char *text, uint32_t context_id)
+{
+    return context_id == CONTEXT_MESSAGES && strncmp(text, "ucp ", 4) == 0;
+}
+
 bool inspect_mpi_decode(const struct inspect_layout *layout, uint32_t context_id, uint64_t tag,
                         uint64_t ignore, struct inspect_mpi *out)
 {
-    bool is_provider;
+    uint64_t source_bits = inspect_mpi_source_bits(layout);
+    bool is_in_tag;
 
     if (layout == NULL)
         return false;
-    is_provider = layout->communicator_bits != 0;
-    if (is_provider && context_id != CONTEXT_TAGGED)
+    is_in_tag = layout->communicator_bits != 0;
+    if (is_in_tag && context_id != CONTEXT_TAGGED)
         return false;
     *out = (struct inspect_mpi){
-        .communicator = is_provider
+        .communicator = is_in_tag
                             ? bits_of(tag, layout->communicator_at, layout->communicator_bits)
                             : context_id,
-        .generation = is_provider ? 0 : (uint32_t)(tag >> 32),
+        .source = bits_of(tag, layout->source_at, layout->source_bits),
+        .has_source = source_bits != 0,
+        .is_any_source = source_bits != 0 && (ignore & source_bits) == source_bits,
+        .generation = is_in_tag ? 0 : (uint32_t)(tag >> 32),
         .tag = (int32_t)bits_of(tag, 0, layout->tag_bits),
-        .is_any_tag = (ignore & INT32_MAX) == INT32_MAX,
+        .is_any_tag = (ignore & ANY_TAG) == ANY_TAG,
     };
-    if (is_provider)
+    if (is_in_tag)
         decode_protocol(layout, tag & ~ignore, out);
     if (layout->family == OPEN_MPI)
         open_mpi_collective(layout, out);

@@ -128,6 +128,55 @@ static void test_provider_under_mpich(void **state)
                 "tag 7 synchronous");
 }
 
+static uint64_t ucp_tag(uint64_t number, uint64_t kind, uint64_t rank, uint32_t tag)
+{
+    return (number << 4 | kind) << 48 | rank << 32 | tag;
+}
+
+static void test_libucp_under_mpich(void **state)
+{
+    static const uint64_t errors = UINT64_C(3) << 29, any_tag = 0x0fffffff,
+                          any_source = UINT64_C(0xffff) << 32;
+    const struct inspect_layout *layout = inspect_mpi_layout("ucp " MPICH_4_2);
+    struct inspect_mpi mpi;
+
+    (void)state;
+    check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(0, 0, 5, 7), 0, 0, "tag 7");
+    check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(4, 0, 5, 7), errors, 4, "tag 7");
+    check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(4, 0, 0, 0), errors | any_tag, 4, "any tag");
+    check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(4095, 1, 65535, 1), errors, 4095, "barrier");
+    check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(4, 1, 5, 287), errors, 4,
+                "nonblocking collective tag 287");
+    check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(0, 1, 5, 1 << 28), errors, 0,
+                "group collective tag 0");
+    check_words("ucp " MPICH_4_2, TAGGED, ucp_tag(0, 1, 5, 1 << 28), errors, 0,
+                "group collective tag 0");
+    /* the errors that MPICH marks are no part of the tag */
+    check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(4, 0, 5, 7) | errors, 0, 4, "tag 7");
+    assert_true(inspect_mpi_decode(layout, TAGGED, ucp_tag(4, 0, 5, 7), errors, &mpi));
+    assert_true(mpi.has_source && !mpi.is_any_source);
+    assert_int_equal(mpi.source, 5);
+    assert_true(inspect_mpi_decode(layout, TAGGED, ucp_tag(4, 0, 0, 7), any_source, &mpi));
+    assert_true(mpi.has_source && mpi.is_any_source);
+    assert_int_equal(inspect_mpi_source_bits(layout), any_source);
+    assert_true(inspect_mpi_decode(inspect_mpi_layout("provider " MPICH_4_0), TAGGED,
+                                   mpich_tag(0, 0, 0, 7), 0, &mpi));
+    assert_false(mpi.has_source || mpi.is_any_source);
+    assert_int_equal(inspect_mpi_source_bits(inspect_mpi_layout("provider " MPICH_4_0)), 0);
+    assert_int_equal(inspect_mpi_source_bits(NULL), 0);
+}
+
+static void test_receives_that_are_kept_posted(void **state)
+{
+    (void)state;
+    assert_true(inspect_mpi_is_kept_posted("ucp " MPICH_4_0, 2));
+    assert_true(inspect_mpi_is_kept_posted("ucp " OPEN_MPI_4, 2));
+    assert_false(inspect_mpi_is_kept_posted("ucp " MPICH_4_0, 1));
+    assert_false(inspect_mpi_is_kept_posted("ucp " MPICH_4_0, 3));
+    assert_false(inspect_mpi_is_kept_posted("provider " MPICH_4_0, 2));
+    assert_false(inspect_mpi_is_kept_posted("", 2));
+}
+
 static void test_mpich_names_the_part_of_a_communicator(void **state)
 {
     const struct inspect_layout *layout = inspect_mpi_layout("provider " MPICH_4_0);
@@ -136,12 +185,15 @@ static void test_mpich_names_the_part_of_a_communicator(void **state)
     (void)state;
     assert_true(inspect_mpi_decode(layout, TAGGED, mpich_tag(0, 4, 3, 2), 0, &mpi));
     assert_string_equal(mpi.part, "of a node");
+    assert_true(mpi.is_of_node);
     assert_true(mpi.is_collective);
     assert_true(inspect_mpi_decode(layout, TAGGED, mpich_tag(0, 4, 4, 2), 0, &mpi));
     assert_string_equal(mpi.part, "of one rank per node");
+    assert_false(mpi.is_of_node);
     assert_false(mpi.is_collective);
     assert_true(inspect_mpi_decode(layout, TAGGED, mpich_tag(0, 4, 8, 2), 0, &mpi));
     assert_string_equal(mpi.part, "local group");
+    assert_false(mpi.is_of_node);
     assert_true(inspect_mpi_decode(layout, TAGGED, mpich_tag(0, 4, 0, 2), 0, &mpi));
     assert_null(mpi.part);
 }
@@ -160,6 +212,8 @@ static void test_what_is_not_known_stays_numbers(void **state)
         "provider Intel(R) MPI Library 2021.9 for Linux* OS",
         "provider MPICH Version:\t3.4.1",
         "provider MPICH Version:\t5.0.0",
+        "ucp MPICH Version:\t5.0.0",
+        ("ucp " OPEN_MPI_4),
         "provider MPICH Version:\tfour",
         "provider MPICH Version:\t4.4294967299",
         "providerOpen MPI v4.1.4",
@@ -195,6 +249,8 @@ int main(void)
         cmocka_unit_test(test_generations_of_a_communicator),
         cmocka_unit_test(test_provider_under_open_mpi),
         cmocka_unit_test(test_provider_under_mpich),
+        cmocka_unit_test(test_libucp_under_mpich),
+        cmocka_unit_test(test_receives_that_are_kept_posted),
         cmocka_unit_test(test_mpich_names_the_part_of_a_communicator),
         cmocka_unit_test(test_what_is_not_known_stays_numbers),
         cmocka_unit_test(test_predefined_communicators_have_names),

@@ -33,11 +33,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INSPECT_NAME       "matchbox-inspect" /* of the memory file */
-#define INSPECT_MAGIC      "MBXSEE1"
-#define INSPECT_VERSION    2u
-#define INSPECT_PAGE_SIZE  65536u
-#define INSPECT_NOBODY     UINT32_MAX /* rank, ranks: not known; peer: any, or none */
+#define INSPECT_NAME      "matchbox-inspect" /* of the memory file */
+#define INSPECT_MAGIC     "MBXSEE1"
+#define INSPECT_VERSION   2u
+#define INSPECT_PAGE_SIZE 65536u
+#define INSPECT_NOBODY    UINT32_MAX /* rank, ranks: not known; peer: any, or none */
+#define INSPECT_SOMEBODY                                                                       \
+    (UINT32_MAX - 1) /* peer: a rank that only the tag names (inspect_resolve) */
 #define INSPECT_NOT_KNOWN  UINT32_MAX /* of a time */
 #define INSPECT_MPI_TEXT   96
 #define INSPECT_CALL_TEXT  40
@@ -82,8 +84,9 @@ enum inspect_kind {
 };
 
 enum inspect_entry_flags {
-    INSPECT_ENTRY_SYNC = 1 << 0,     /* a synchronous send */
-    INSPECT_ENTRY_INTERNAL = 1 << 1, /* without a completion: injected, discarded */
+    INSPECT_ENTRY_SYNC = 1 << 0, /* a synchronous send */
+    INSPECT_ENTRY_INTERNAL =
+        1 << 1, /* without a completion: injected, discarded; POSTED: kept posted for libucp */
     INSPECT_ENTRY_DEFERRED =
         1 << 2, /* a send that has not left: its receiver's window is used up */
     INSPECT_ENTRY_RTS =
@@ -97,7 +100,8 @@ struct inspect_entry {
         needs; /* the call that the program is in waits for this operation, and ends when this
                   number of operations with `needs` have ended; 0: not known */
     uint32_t context_id;
-    uint32_t peer; /* its number at that endpoint; INSPECT_NOBODY: any source */
+    uint32_t
+        peer; /* its number at that endpoint; INSPECT_NOBODY: any source; INSPECT_SOMEBODY */
     union {
         uint32_t count;     /* PROBE: the number of probes that found nothing */
         uint32_t waited_ms; /* other kinds: the least time that it has been there, or

@@ -5,20 +5,21 @@
  *   POSTED ──> ARRIVED ──> HANDLED ──> posted again
  *                 │           ├──> KEPT, ANNOUNCED     the client keeps the data, or a descriptor of it
  *                 │           └──> TAKEN               it has given it up while the handler runs
- *                 └──> WAITING                         for data of a long message of the same peer
+ *                 └──> WAITING                         for data of long messages of the same peer
  *
  * POSTED_COUNT receives are always posted, so that an active message never waits for a tagged receive.  What a client
  * keeps is replaced by other buffers.  So is what waits, up to BUFFERS_MAX; then senders wait.
  *
  * The messages of one peer are handled in the order in which it has sent them: while the data of a long one is on its
- * way, the later ones wait.  A handler that receives the data itself is called at once, with a descriptor.
+ * way, the later ones wait.  A handler that receives the data itself is called at once, with a descriptor.  Data that
+ * nobody wants is dropped when it comes, and later messages need not wait for that, except for UCPX_DROPS_MAX of them.
  *
  * Messages that arrive are data of another process: each is checked (ucpx_message_read) before it is used.
  *
  * Invariants (ucpx_worker_is_valid)
  *   I1  a slot is in the list that its state names
  *   I2  posted_count is the length of the list of posted slots, and kept_count of those that the client has
- *   I3  a peer has messages that wait only while the data of a long one is on its way
+ *   I3  outside of handlers, a peer has messages that wait only while it is ahead with data (ucpx_peer_is_ahead)
  */
 #include "ucp/am.h"
 
@@ -90,14 +91,19 @@ static bool slot_post(struct ucpx_slot *slot)
     return false;
 }
 
+static void announcement_release(struct ucpx_slot *data)
+{
+    if (data->announced_by != NULL)
+        ucpx_slot_release(data->announced_by);
+    data->announced_by = NULL;
+}
+
 void ucpx_slot_release(struct ucpx_slot *slot)
 {
     struct ucpx_am *am = &slot->worker->am;
 
     assert(!list_is_linked(&slot->link));
-    if (slot->announced_by != NULL)
-        ucpx_slot_release(slot->announced_by);
-    slot->announced_by = NULL;
+    announcement_release(slot);
     if (slot->capacity != UCPX_AM_SHORT || am->posted_count >= POSTED_COUNT || !slot_post(slot))
         slot_free(slot);
 }
@@ -303,18 +309,22 @@ static ucs_status_t call(struct ucp_worker *worker, struct ucpx_slot *slot,
     return status;
 }
 
-/* slot has the data, or is the descriptor. */
+/* slot has the data, or is the descriptor.  A header is the client's only while its handler runs. */
 static void handle(struct ucp_worker *worker, struct ucpx_slot *slot,
                    const struct ucpx_message *message, const struct ucpx_handler *handler)
 {
     ucs_status_t status;
 
     slot->state = UCPX_SLOT_HANDLED;
+    slot->is_descriptor = message->data == NULL;
+    if (!slot->is_descriptor)
+        slot->size = message->size;
     status = call(worker, slot, message, handler);
     if (slot->state == UCPX_SLOT_HANDLED && status == UCS_INPROGRESS) {
         slot->state = message->data == NULL ? UCPX_SLOT_ANNOUNCED : UCPX_SLOT_KEPT;
         list_add_tail(&worker->am.kept, &slot->link);
         worker->am.kept_count++;
+        announcement_release(slot);
         return;
     }
     if (slot->state == UCPX_SLOT_HANDLED && message->data == NULL)
@@ -391,7 +401,7 @@ static void slot_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
 {
     struct ucpx_peer *peer = slot->error == 0 ? ucpx_peer(worker, slot->peer) : NULL;
 
-    if (peer != NULL && peer->comes != NULL) {
+    if (peer != NULL && (ucpx_peer_is_ahead(peer) || !list_is_empty(&peer->waiting))) {
         slot->state = UCPX_SLOT_WAITING;
         list_add_tail(&peer->waiting, &slot->link);
     } else if (peer != NULL) {
@@ -402,12 +412,12 @@ static void slot_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
     }
 }
 
-/* Those that had to wait for a long message, up to the next long one. */
+/* The messages that had to wait for data, up to the next one that must. */
 static unsigned handle_waiting(struct ucp_worker *worker, uint32_t number)
 {
     unsigned count = 0;
 
-    while (worker->peers[number].comes == NULL) {
+    while (!ucpx_peer_is_ahead(&worker->peers[number])) {
         struct list *node = list_pop_head(&worker->peers[number].waiting);
 
         if (node == NULL)
@@ -440,6 +450,17 @@ static unsigned long_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
     return 1 + handle_waiting(worker, peer);
 }
 
+/* Data that was dropped has arrived. */
+static unsigned resume(struct ucp_worker *worker)
+{
+    unsigned count = 0;
+
+    worker->am.may_resume = false;
+    for (uint32_t i = 0; i < worker->peer_count; i++)
+        count += handle_waiting(worker, i);
+    return count;
+}
+
 unsigned ucpx_am_report(struct ucp_worker *worker)
 {
     struct ucpx_am *am = &worker->am;
@@ -450,6 +471,8 @@ unsigned ucpx_am_report(struct ucp_worker *worker)
         return 0;
     while ((node = list_pop_head(&am->collected)) != NULL)
         count += long_arrived(worker, container_of(node, struct ucpx_slot, link));
+    if (unlikely(am->may_resume))
+        count += resume(worker);
     for (; (node = list_pop_head(&am->arrived)) != NULL; count++)
         slot_arrived(worker, container_of(node, struct ucpx_slot, link));
     if (unlikely(am->posted_count < POSTED_COUNT))

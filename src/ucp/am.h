@@ -65,10 +65,12 @@ struct ucpx_slot {
         *announced_by; /* of data of a long message: the slot with its header; or NULL */
     mbx_request request;
     enum ucpx_slot_state state;
+    bool is_descriptor; /* from HANDLED on: of data that is on its way */
     int error;
     uint32_t peer;
     uint64_t tag, words; /* of the message: its tag and data */
-    size_t size, capacity;
+    size_t size;         /* of the message; from HANDLED on, of the data that is here */
+    size_t capacity;
     alignas(UCPX_AM_ALIGN) unsigned char bytes[];
 };
 
@@ -81,7 +83,8 @@ struct ucpx_handler {
 };
 
 struct ucpx_am {
-    bool is_on; /* UCP_FEATURE_AM */
+    bool is_on;      /* UCP_FEATURE_AM */
+    bool may_resume; /* a peer's messages that waited for drops need not wait any longer */
     struct list arrived, posted;
     unsigned posted_count, buffer_count,
         kept_count;         /* all, and of them those that the client has */
@@ -113,6 +116,10 @@ bool ucpx_message_read(struct ucpx_message *message, const struct ucpx_slot *slo
 
 /* Receives the data of a message for its handler, which gets it as a whole.  False: memory is short. */
 bool ucpx_am_collect(struct ucpx_slot *slot, const struct ucpx_message *message);
+/* Data of one peer that is dropped, at a time: then its next messages wait.  So a peer that announces data and never sends it
+ * makes no more receives than this, besides one for each message that the client keeps. */
+#define UCPX_DROPS_MAX 64u
+
 /* Drops data that is on its way. */
 void ucpx_am_drop(struct ucp_worker *worker, const struct ucpx_message *message);
 

@@ -53,21 +53,30 @@ bool ucpx_am_collect(struct ucpx_slot *slot, const struct ucpx_message *message)
 
 /* ---- dropped ---- */
 
+/* The receive names its source, so that is the peer in its completion also if the peer is gone. */
 static void dropped(const struct mbx_completion *completion)
 {
-    (void)completion;
+    struct ucp_worker *worker = completion->user;
+    struct ucpx_peer *peer = &worker->peers[completion->status.source];
+
+    if (peer->drops-- == UCPX_DROPS_MAX)
+        worker->am.may_resume = true;
 }
 
-/* A receive of no bytes takes the message; that it is too short for it is no news. */
+/* A receive of no bytes takes the message; it has no use for the message's length. */
 void ucpx_am_drop(struct ucp_worker *worker, const struct ucpx_message *message)
 {
-    const struct mbx_options options = {.flags = MBX_DONE | MBX_SILENT, .done = dropped};
-    int err = mbx_recv(worker->mbx, message->peer, UCPX_ID_DATA, message->number, 0, NULL, 0,
-                       &options, NULL);
+    const struct mbx_options options = {.user = worker, .flags = MBX_DONE, .done = dropped};
+    int err;
 
-    if (err < 0)
-        LOG_WARN("libucp: the data of an active message of peer %u stays unreceived: %s",
-                 message->peer, mbx_strerror(err));
+    worker->peers[message->peer].drops++;
+    err = mbx_recv(worker->mbx, message->peer, UCPX_ID_DATA, message->number, 0, NULL, 0,
+                   &options, NULL);
+    if (err == 0)
+        return;
+    worker->peers[message->peer].drops--;
+    LOG_WARN("libucp: the data of an active message of peer %u stays unreceived: %s",
+             message->peer, mbx_strerror(err));
 }
 
 /* ---- by a client ---- */
@@ -92,8 +101,7 @@ static void slot_give_up(struct ucpx_slot *slot)
 /* True: it is a descriptor, and message says of what. */
 static bool is_descriptor(const struct ucpx_slot *slot, struct ucpx_message *message)
 {
-    return slot->announced_by == NULL && slot->capacity == UCPX_AM_SHORT &&
-           ucpx_message_read(message, slot) && message->data == NULL;
+    return slot->is_descriptor && ucpx_message_read(message, slot);
 }
 
 static bool is_client_s(const struct ucpx_slot *slot)
@@ -157,12 +165,8 @@ static ucs_status_ptr_t recv_data(struct ucp_worker *worker, struct ucpx_slot *s
     int err;
 
     if (!is_descriptor(slot, &message)) {
-        size_t size = slot->announced_by == NULL && ucpx_message_read(&message, slot)
-                          ? message.size
-                          : slot->size;
-
-        status = ucpx_data_unpack(data, record, slot->bytes, size);
-        record->info.length = *length = size;
+        status = ucpx_data_unpack(data, record, slot->bytes, slot->size);
+        record->info.length = *length = slot->size;
         return ucpx_record_at_once(record, how, status);
     }
     err = recv_remote(worker, record, data, &message);

@@ -48,7 +48,8 @@ struct ucpx_peer {
         errors_reported; /* handles that want errors of the peer (UCP_ERR_HANDLING_MODE_PEER) */
     struct ucp_ep *reply;    /* for handlers of active messages; made when it is first needed */
     struct ucpx_slot *comes; /* a long active message whose data is on its way, or NULL */
-    struct list waiting;     /* of slots: active messages after it */
+    uint32_t drops;          /* long active messages whose data is on its way, and dropped */
+    struct list waiting;     /* of slots: active messages after those */
 };
 
 struct ucp_worker {
@@ -88,6 +89,12 @@ struct ucp_ep {
     void *on_error_arg;
     char name[UCP_ENTITY_NAME_MAX];
 };
+
+/* Does it have so much data on its way that its next messages wait? */
+static inline bool ucpx_peer_is_ahead(const struct ucpx_peer *peer)
+{
+    return peer->comes != NULL || peer->drops >= UCPX_DROPS_MAX;
+}
 
 static inline void ucpx_lock(struct ucp_worker *worker)
 {

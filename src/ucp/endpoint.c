@@ -276,11 +276,14 @@ unsigned ucpx_failures_report(struct ucp_worker *worker)
 
     for (; (node = list_pop_head(&worker->failed)) != NULL; count++) {
         struct ucp_ep *ep = container_of(node, struct ucp_ep, failed_link);
+        const ucp_err_handler_cb_t on_error = ep->on_error;
+        void *arg = ep->on_error_arg;
+        ucs_status_t error = ep->error;
 
-        if (ep->on_error == NULL)
+        if (on_error == NULL)
             continue;
         ucpx_unlock(worker);
-        ep->on_error(ep->on_error_arg, ep, ep->error);
+        on_error(arg, ep, error);
         ucpx_lock(worker);
     }
     return count;
@@ -312,20 +315,27 @@ void ucpx_send_done(const struct mbx_completion *completion)
 /* ---- close ---- */
 
 /* An active message is not taken back: its announcement has left, and the peer waits for its data. */
+static void abandon(struct ucp_ep *ep, struct ucpx_record *record)
+{
+    record->is_cancelled = true;
+    if (record->is_withheld) {
+        ucpx_ep_removes(record);
+        ucpx_record_end(record, UCS_ERR_CANCELED);
+    } else if (record->kind == UCPX_SEND) {
+        (void)mbx_cancel(ep->worker->mbx, record->number);
+    }
+}
+
+/* Each of them once.  A cancel may end any send of this endpoint, which then leaves the list that it is in. */
 static void abandon_sends(struct ucp_ep *ep)
 {
-    struct list *node, *next;
+    struct list left, *node;
 
-    list_for_each_safe (node, next, &ep->open) {
-        struct ucpx_record *record = container_of(node, struct ucpx_record, link);
-
-        record->is_cancelled = true;
-        if (record->is_withheld) {
-            ucpx_ep_removes(record);
-            ucpx_record_end(record, UCS_ERR_CANCELED);
-        } else if (record->kind == UCPX_SEND) {
-            (void)mbx_cancel(ep->worker->mbx, record->number);
-        }
+    list_init(&left);
+    list_splice_tail(&left, &ep->open);
+    while ((node = list_pop_head(&left)) != NULL) {
+        list_add_tail(&ep->open, node);
+        abandon(ep, container_of(node, struct ucpx_record, link));
     }
 }
 

@@ -11,6 +11,9 @@
  * in ucp_worker_progress(), which takes the list in its order.  A call that handles the end of its own
  * operation says so in worker->held, and that record does not enter the list.
  *
+ * A record is COMPLETE while its callback runs, so that the client sees the result there, and so do other
+ * threads.  Whoever gives it up then only marks it: is_reported.
+ *
  * Invariants (ucpx_worker_is_valid)
  *   I1  a record of a slab is FREE if and only if it is in the list of free ones
  *   I2  a record is in the list of completions if and only if it is ENDED, except for worker->held
@@ -212,46 +215,68 @@ ucs_status_ptr_t ucpx_record_refuse(struct ucpx_record *record, ucs_status_t sta
     return UCS_STATUS_PTR(status);
 }
 
-static void record_call(struct ucpx_record *record)
-{
-    const union ucpx_callback callback = record->callback;
-    void *request = ucpx_request_of(record);
+/* The arguments of a callback, in memory that no other thread writes: the callback runs without the lock. */
+struct report {
+    enum ucpx_calls calls;
+    union ucpx_callback callback;
+    void *request, *user_data;
+    ucs_status_t status;
+    ucp_tag_recv_info_t info;
+};
 
-    switch ((enum ucpx_calls)record->calls) {
+static void report(struct report *r)
+{
+    switch (r->calls) {
     case UCPX_CALLS_NONE:
         break;
     case UCPX_CALLS_SEND:
-        callback.send(request, record->status, record->user_data);
+        r->callback.send(r->request, r->status, r->user_data);
         break;
     case UCPX_CALLS_SEND_NB:
-        callback.send_nb(request, record->status);
+        r->callback.send_nb(r->request, r->status);
         break;
     case UCPX_CALLS_RECV:
-        callback.recv(request, record->status, &record->info, record->user_data);
+        r->callback.recv(r->request, r->status, &r->info, r->user_data);
         break;
     case UCPX_CALLS_RECV_NB:
-        callback.recv_nb(request, record->status, &record->info);
+        r->callback.recv_nb(r->request, r->status, &r->info);
         break;
     case UCPX_CALLS_DATA:
-        callback.data(request, record->status, record->info.length, record->user_data);
+        r->callback.data(r->request, r->status, r->info.length, r->user_data);
         break;
     }
 }
 
-/* A callback that gives the record up changes its state; one that was given up before is put back here. */
-void ucpx_record_complete(struct ucpx_record *record)
+static void record_call(struct ucpx_record *record)
 {
     struct ucp_worker *worker = record->worker;
-    bool was_released = record->is_released, calls = record->calls != UCPX_CALLS_NONE;
+    struct report r = {.calls = (enum ucpx_calls)record->calls,
+                       .callback = record->callback,
+                       .request = ucpx_request_of(record),
+                       .user_data = record->user_data,
+                       .status = record->status,
+                       .info = record->info};
+
+    ucpx_unlock(worker);
+    report(&r);
+    ucpx_lock(worker);
+}
+
+/* A client, in the callback or in another thread, may give the record up meanwhile: it is put back afterwards.  A client may
+ * use its own memory for something else then, so that is not looked at again. */
+void ucpx_record_complete(struct ucpx_record *record)
+{
+    bool is_ours = !record->is_lent || pool_has(&record->worker->pool, record);
 
     assert(ucpx_state_of(record) == UCPX_ENDED);
+    record->is_reported = is_ours && record->calls != UCPX_CALLS_NONE;
     ucpx_state_set(record, UCPX_COMPLETE);
-    if (calls) {
-        ucpx_unlock(worker);
+    if (record->calls != UCPX_CALLS_NONE)
         record_call(record);
-        ucpx_lock(worker);
-    }
-    if (was_released)
+    if (!is_ours)
+        return;
+    record->is_reported = false;
+    if (record->is_released)
         ucpx_record_put(record);
 }
 

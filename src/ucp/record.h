@@ -70,6 +70,7 @@ struct ucpx_record {
     bool is_lent : 1;    /* the client's memory */
     bool is_withheld : 1;  /* its peer is gone, which the client is not to see (endpoint.c) */
     bool is_cancelled : 1; /* whatever its result is, the client sees UCS_ERR_CANCELED */
+    bool is_reported : 1;  /* its callback runs */
     ucs_status_t status;
     ucs_status_t failure; /* that an unpack function has returned; or UCS_OK */
     struct ucp_worker *worker;

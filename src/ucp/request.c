@@ -174,7 +174,7 @@ static void give_up(struct ucpx_record *record, bool keeps_callback)
 
     if (state == UCPX_FREE || record->is_released) {
         say_twice();
-    } else if (state == UCPX_COMPLETE) {
+    } else if (state == UCPX_COMPLETE && !record->is_reported) {
         ucpx_record_put(record);
     } else {
         record->is_released = true;

@@ -85,14 +85,24 @@ static bool has(const struct list *slots, enum ucpx_slot_state state,
     return slots_of(slots, state, or_else) != UINT32_MAX;
 }
 
+/* While a handler runs, messages that have waited are still in the list. */
+static bool waiting_is_valid(const struct ucp_worker *worker)
+{
+    if (worker->depth != 0 || worker->am.may_resume)
+        return true;
+    for (uint32_t i = 0; i < worker->peer_count; i++)
+        if (!HOLDS("am.c I3", ucpx_peer_is_ahead(&worker->peers[i]) ||
+                                  list_is_empty(&worker->peers[i].waiting)))
+            return false;
+    return true;
+}
+
 static bool am_is_valid(const struct ucp_worker *worker)
 {
     const struct ucpx_am *am = &worker->am;
 
-    for (uint32_t i = 0; i < worker->peer_count; i++)
-        if (!HOLDS("am.c I3",
-                   worker->peers[i].comes != NULL || list_is_empty(&worker->peers[i].waiting)))
-            return false;
+    if (!waiting_is_valid(worker))
+        return false;
     return HOLDS("am.c I1", has(&am->arrived, UCPX_SLOT_ARRIVED, UCPX_SLOT_ARRIVED)) &&
            HOLDS("am.c I2",
                  slots_of(&am->kept, UCPX_SLOT_KEPT, UCPX_SLOT_ANNOUNCED) == am->kept_count) &&

@@ -184,8 +184,8 @@ static unsigned worker_report(struct ucp_worker *worker)
 static inline bool has_something_due(const struct ucp_worker *worker)
 {
     return !list_is_empty(&worker->ready) || !list_is_empty(&worker->am.arrived) ||
-           !list_is_empty(&worker->am.collected) || !list_is_empty(&worker->flushes) ||
-           !list_is_empty(&worker->failed);
+           !list_is_empty(&worker->am.collected) || worker->am.may_resume ||
+           !list_is_empty(&worker->flushes) || !list_is_empty(&worker->failed);
 }
 
 static unsigned progress(struct ucp_worker *worker)

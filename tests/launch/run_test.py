@@ -829,6 +829,7 @@ def exec_sums_up():
                                      (("sh", "-c", "kill -9 $$"), 137, "no rank came to MPI_Finalize")):
             job = mbx("exec", "--summary", *command, env=env)
             expect(job.code == code and job.err.count("\n") == 1 and cause in job.err and not job.out, str(job))
+            expect(("no rank used MPI" in job.err) == ("names no MPI" in cause), str(job))
         # the statistics of two ranks, one of them with two endpoints
         write = ("f() { echo \"endpoint rank=$1 pid=1 expected=$2 unexpected=3 sent_eager=4 sent_bytes_eager=1500\"; }; "
                  "f 0 10 >${MBX_STATS_FILE%/*}/1; (f 1 20; f 1 30) >${MBX_STATS_FILE%/*}/2; "

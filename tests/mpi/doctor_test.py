@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""doctor_test.py BUILD [--through pml|provider] [--mpi openmpi|mpich] [--programs FOLDER] [--times N] [--jobs N] [PATTERN...] - `mbx doctor` names the deadlock, and only deadlocks.
+"""doctor_test.py BUILD [--through pml|provider|ucp] [--mpi openmpi|mpich] [--programs FOLDER] [--times N] [--jobs N] [PATTERN...] - `mbx doctor` names the deadlock, and only deadlocks.
 
 Each pattern of stuck.c runs until the doctor has given its expected answer, or has been silent often enough.  Two run at
 a time (--jobs), because most of the time of a job is its start.  After a deadlock the doctor is asked once more, and must
 give the same answer: this time is the time of a diagnosis, and the longest one is printed at the end.
+Through ucp the programs are compiled here, by mpicc.mpich.  The status is 77 if there is no MPICH with the device ch4:ucx.
 """
 import argparse
 import concurrent.futures
@@ -13,8 +14,10 @@ import json
 import os
 import re
 import signal
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -114,7 +117,7 @@ LAUNCH = {"openmpi": {"": ["--oversubscribe"], "killed": ["--enable-recovery"]},
 WRAPPED = {"attach_forbidden": "no_attach"}  # a program that executes the test program
 UNSEEN = {"killed": 1, "receive_from_finalized": 1}  # ranks that have no endpoint any more
 
-# Deadlocks that cannot be detected, and the reasons.  Through the provider, with any MPI:
+# Deadlocks that cannot be detected, and the reasons.  Through the provider, with any MPI, and through ucp:
 NOT_BY_PROVIDER = {
     "small_head_to_head": "MBX_STRICT_SENDS has no effect",
     "wait_all_beside": "that MPI_Waitall needs all of its operations is not known",
@@ -135,12 +138,21 @@ CONTROLS_OF_MPICH = {"receive_from_finalized": 2, "send_to_itself": 1, "receive_
 SAYS_OF_MPICH = {
     "receive_from_finalized": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from peer ", ", which is not seen", "1 of its 2 ranks are not seen (1)"],
 }
+# Through ucp the rank is there, and waits for its launcher, without progress.
+SAYS_OF_UCP = {
+    "receive_from_finalized": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from 1, which reads socket:"],
+}
 # the texts for a deadlock there.  Unlike in Open MPI, messages of MPI_Intercomm_create can be distinguished from the
 # program's, so NOT_BY_PROVIDER does not hold
 TEXTS_OF_MPICH = {
     "leader_left_out": ["is in MPI_Intercomm_create", "waits for group collective tag 0 on MPI_COMM_WORLD from 1, which waits too",
                         "waits for tag 7 on MPI_COMM_WORLD from 0, which waits too", "it belongs to a collective"],
 }
+# Through ucp which rank of the job a rank of another communicator is is not known
+TEXTS_OF_UCP = dict(TEXTS_OF_MPICH, **{
+    "fence_and_barrier": ["is in MPI_Win_fence", "waits for barrier on communicator", "from rank 1 of it", "is in MPI_Barrier"],
+    "inter_communicator": ["waits for tag 6 on communicator", "from rank 0 of it"],
+})
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
 
@@ -174,7 +186,7 @@ class Job:
         env = dict(os.environ, DOCTOR_TEST=self.mark, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    **MORE.get(pattern, {}))
         self.process = subprocess.Popen(
-            [args.mbx, "exec", "--through", args.through, "mpiexec", *launch_options(args, pattern), "-n", str(ranks),
+            [args.mbx, "exec", "--through", args.through, args.mpiexec, *launch_options(args, pattern), "-n", str(ranks),
              *([os.path.join(args.wrappers, WRAPPED[pattern])] if pattern in WRAPPED else []), args.program,
              *((pattern,) if isinstance(pattern, str) else pattern)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True)
@@ -254,7 +266,7 @@ def diagnose(args, pattern, job, number, dead):
 def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
     if args.mpi == "mpich":
-        texts = TEXTS_OF_MPICH.get(pattern, texts)
+        texts = (TEXTS_OF_UCP if args.through == "ucp" else TEXTS_OF_MPICH).get(pattern, texts)
     # through the provider communicators have no names, and requests that were not started are unknown
     texts = [words for words in texts if args.through == "pml" or not words.startswith(('"', "    rank 1 has described"))]
     text = ""
@@ -286,10 +298,11 @@ def check_nobody_left_out(text, ranks):
 
 
 def control(args, pattern):
-    says = dict(SAYS, **(SAYS_OF_MPICH if args.mpi == "mpich" else {}))
+    says = dict(SAYS, **(SAYS_OF_UCP if args.through == "ucp" else SAYS_OF_MPICH if args.mpi == "mpich" else {}))
+    unseen = 0 if args.through == "ucp" else UNSEEN.get(pattern, 0)
     texts = [words for words in says.get(pattern, []) if args.through == "pml" or pattern != "killed" or "from 2" not in words]
     with Job(args, pattern, args.controls[pattern]) as job:
-        number = job.wait_for(args.controls[pattern] - UNSEEN.get(pattern, 0))
+        number = job.wait_for(args.controls[pattern] - unseen)
         for _ in range(SILENT):
             status, text = job.doctor(number, "--wait", SILENT_MS)
             if status != 0:
@@ -307,7 +320,7 @@ def control(args, pattern):
 def elsewhere(args):
     """A job that was started without mbx exec is listed with the missing variable."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    process = subprocess.Popen(["mpiexec", *launch_options(args), "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
+    process = subprocess.Popen([args.mpiexec, *launch_options(args), "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, env=env, start_new_session=True)
     wanted = (f"2 ranks of stuck: {NAMES[args.mpi]}, not over Matchbox: "
               f"{'OMPI_MCA_pml' if args.mpi == 'openmpi' else 'FI_PROVIDER_PATH'} is not in the environment")
@@ -363,7 +376,7 @@ def late_to_init(args):
 def leaks(args):
     """The messages and receives that are left at the end are reported in MPI's words."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_LEAKS="warn")
-    text = subprocess.run([args.mbx, "exec", "--through", args.through, "mpiexec", *launch_options(args), "-n", "2", args.program, "leaves"],
+    text = subprocess.run([args.mbx, "exec", "--through", args.through, args.mpiexec, *launch_options(args), "-n", "2", args.program, "leaves"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True).stdout
     for words in ("rank 0 ends with 3 messages that nobody received: 3 from ", "tag 8 on MPI_COMM_WORLD, 4 bytes",
                   "rank 0 ends with 1 receives that matched no message: 1 from ", "tag 7 on MPI_COMM_WORLD, 4 bytes"):
@@ -371,11 +384,24 @@ def leaks(args):
             raise Failed(f"'{words}' is missing:\n{text}")
 
 
+def has_mpich_over_ucx():
+    tool = shutil.which("mpichversion.mpich") or shutil.which("mpichversion")
+    return (all([tool, shutil.which("mpicc.mpich"), shutil.which("mpiexec.mpich")]) and
+            re.search(r"MPICH Device:\s*ch4:ucx", subprocess.run([tool], stdout=subprocess.PIPE, text=True).stdout) is not None)
+
+
+def compile_for_mpich(folder):
+    here, program = os.path.dirname(os.path.abspath(__file__)), os.path.join(folder, "stuck")
+    subprocess.run(["mpicc.mpich", "-w", "-O1", "-g", "-I", os.path.join(here, "../.."), "-o", program, os.path.join(here, "stuck.c"),
+                    "-lpthread", "-lm"], check=True)
+    return program
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build")
     parser.add_argument("patterns", nargs="*")
-    parser.add_argument("--through", default="pml", choices=["pml", "provider"])
+    parser.add_argument("--through", default="pml", choices=["pml", "provider", "ucp"])
     parser.add_argument("--mpi", default="openmpi", choices=["openmpi", "mpich"], help="whose mpiexec is in PATH")
     parser.add_argument("--programs", help="where stuck and no_attach are, built for that MPI")
     parser.add_argument("--times", type=int, default=1, help="rounds of all patterns")
@@ -386,8 +412,16 @@ def main():
     tests = os.path.join(os.path.abspath(args.build), "tests")
     args.program = os.path.join(args.programs or os.path.join(tests, "mpi"), "stuck")
     args.wrappers = args.programs or os.path.join(tests, "launch")
-    if args.mpi == "mpich" and args.through != "provider":
-        parser.error("MPICH reaches Matchbox through the provider")
+    args.mpiexec = "mpiexec"
+    if args.through == "ucp":
+        if not has_mpich_over_ucx():
+            print("doctor: there is no MPICH with the device ch4:ucx (Debian: mpich libmpich-dev)")
+            return 77
+        args.mpi, args.mpiexec = "mpich", "mpiexec.mpich"
+        args.own = tempfile.TemporaryDirectory()
+        args.program = compile_for_mpich(args.own.name)
+    if args.mpi == "mpich" and args.through == "pml":
+        parser.error("MPICH reaches Matchbox through the provider or ucp")
     others = {"elsewhere": elsewhere, "spawner": spawner, "late_to_init": late_to_init, "leaks": leaks}
 
     def goes_wrong(pattern):
@@ -402,7 +436,7 @@ def main():
             print(f"{pattern}: {why}", flush=True)
             return True
 
-    untold = dict(NOT_BY_PROVIDER if args.through == "provider" else {}, **(NOT_UNDER_MPICH if args.mpi == "mpich" else {}))
+    untold = dict(NOT_BY_PROVIDER if args.through != "pml" else {}, **(NOT_UNDER_MPICH if args.mpi == "mpich" else {}))
     if args.mpi == "mpich":
         untold = {pattern: why for pattern, why in untold.items() if pattern not in TEXTS_OF_MPICH}
     args.controls = dict(CONTROLS, **(CONTROLS_OF_MPICH if args.mpi == "mpich" else {}))

@@ -81,10 +81,11 @@ class Test:
         own = ["unshare", "-rm", "sh", "-c",
                'mount -t tmpfs none /dev/shm || exit 1; "$@"; status=$?; echo "left: $(ls -A /dev/shm)."; exit $status', "sh"]
         is_alone = run(*own, "true").returncode == 0
-        done = run(*(own if is_alone else []), *self.mbx, "mpiexec.mpich", "-n", "3", f"{self.folder}/killed")
+        done = run(*(own if is_alone else []), *self.mbx, "--summary", "mpiexec.mpich", "-n", "3", f"{self.folder}/killed")
         expect(done.returncode != 0 and "completed" not in done.stdout, done, "a rank is killed")
         expect("BAD TERMINATION" in done.stdout + done.stderr, done, "a rank is killed: not by itself")
         expect(not is_alone or "left: ." in done.stdout, done, "in /dev/shm")
+        expect("no rank came to MPI_Finalize over Matchbox" in done.stderr, done, "the summary of a job that was ended")
 
     def mixed_jobs_end(self):
         program, other = f"{self.folder}/order", ["-env", "LD_LIBRARY_PATH", "/none"]

@@ -329,6 +329,245 @@ static void long_messages_of_another_length_are_dropped(void **state)
     assert_int_equal(handled, 4);
 }
 
+/* More than the door has buffers for what it has not handled (am.c). */
+#define KEPT_COUNT 1500
+
+static void *kept[KEPT_COUNT];
+static unsigned kept_now;
+
+static ucs_status_t keep(void *arg, const void *header, size_t header_length, void *data,
+                         size_t length, const ucp_am_recv_param_t *param)
+{
+    (void)arg;
+    look_at(header, header_length);
+    assert_true(length == SIZE || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
+    handled++;
+    kept[kept_now++] = data;
+    return UCS_INPROGRESS;
+}
+
+static void keep_all(void)
+{
+    const ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                        UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                          .id = 2,
+                                          .cb = keep};
+
+    set_handlers();
+    kept_now = 0;
+    assert_int_equal(ucp_worker_set_am_recv_handler(there, &param), UCS_OK);
+}
+
+static unsigned buffers_in_use(void)
+{
+    return there->am.buffer_count - there->am.posted_count;
+}
+
+/* Long ones, of which the handler gets all data, with a header. */
+static void a_client_may_keep_many_long_messages(void **state)
+{
+    static unsigned char bytes[SIZE];
+
+    (void)state;
+    keep_all();
+    memset(bytes, 3, sizeof bytes);
+    for (unsigned i = 0; i < KEPT_COUNT; i++) {
+        const struct ucpx_long parts = {.number = i, .size = SIZE};
+        unsigned char announcement[sizeof parts + 8] = {0};
+
+        memcpy(announcement, &parts, sizeof parts);
+        send_raw(UCPX_ID_MESSAGES, UCPX_AM_LONG | UCPX_AM_WHOLE | 2,
+                 (uint64_t)sizeof parts << 32 | 8, announcement, sizeof announcement);
+        send_raw(UCPX_ID_DATA, i, 0, bytes, SIZE);
+        while (handled <= i)
+            turn();
+        assert_int_equal(buffers_in_use(), i + 1);
+    }
+    assert_int_equal(there->am.kept_count, KEPT_COUNT);
+    for (unsigned i = 0; i < KEPT_COUNT; i++) {
+        assert_memory_equal(kept[i], bytes, SIZE);
+        ucp_am_data_release(there, kept[i]);
+    }
+    assert_int_equal(buffers_in_use(), 0);
+    send_right();
+}
+
+/* A long message, and a short one with a header. */
+static void a_client_may_receive_what_it_has_kept(void **state)
+{
+    static unsigned char bytes[SIZE + 8], in[SIZE + 8];
+    size_t length;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_RECV_INFO,
+                                 .recv_info.length = &length};
+
+    (void)state;
+    keep_all();
+    memset(bytes, 3, sizeof bytes);
+    announce(1, SIZE, UCPX_AM_WHOLE | 2);
+    send_raw(UCPX_ID_DATA, 1, 0, bytes, SIZE);
+    send_raw(UCPX_ID_MESSAGES, 2, (uint64_t)SIZE << 32 | 8, bytes, sizeof bytes);
+    while (kept_now < 2)
+        turn();
+    for (unsigned i = 0; i < 2; i++) {
+        memset(in, 0, sizeof in);
+        assert_null(ucp_am_recv_data_nbx(there, kept[i], in, sizeof in, &param));
+        assert_int_equal(length, SIZE);
+        assert_memory_equal(in, bytes, SIZE);
+        assert_int_equal(in[SIZE], 0);
+    }
+    assert_int_equal(buffers_in_use(), 0);
+}
+
+static uint32_t drops(void)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < there->peer_count; i++)
+        count += there->peers[i].drops;
+    return count;
+}
+
+static void send_data(uint64_t from, uint64_t to_number)
+{
+    static unsigned char bytes[SIZE];
+
+    for (uint64_t i = from; i < to_number; i++)
+        send_raw(UCPX_ID_DATA, i, 0, bytes, SIZE);
+}
+
+#define ANNOUNCED 400 /* the door has buffers for as many that wait */
+
+/* Announced for an id without a handler; the data never comes, or late. */
+static void what_one_peer_has_dropped_is_bounded(void **state)
+{
+    (void)state;
+    set_handlers();
+    for (uint64_t i = 0; i < ANNOUNCED; i++)
+        announce(i, SIZE, 77);
+    for (int i = 0; i < 2000; i++)
+        turn();
+    assert_int_equal(drops(), UCPX_DROPS_MAX);
+    send_data(0, ANNOUNCED);
+    send_right();
+    while (drops() != 0)
+        turn();
+    assert_int_equal(handled, 1);
+    assert_int_equal(buffers_in_use(), 0);
+}
+
+/* A client may drop more than the bound at once; then messages wait. */
+static void a_client_may_drop_all_that_it_has_kept(void **state)
+{
+    void *request;
+
+    (void)state;
+    keep_all();
+    for (uint64_t i = 0; i < ANNOUNCED; i++)
+        announce(i, SIZE, 2);
+    while (kept_now < ANNOUNCED)
+        turn();
+    for (unsigned i = 0; i < ANNOUNCED; i++)
+        ucp_am_data_release(there, kept[i]);
+    assert_int_equal(drops(), ANNOUNCED);
+    request = ucp_am_send_nb(to, 0, last_line, 10, ucp_dt_make_contig(1), NULL, 0);
+    if (UCS_PTR_IS_PTR(request))
+        ucp_request_free(request);
+    send_data(0, ANNOUNCED - UCPX_DROPS_MAX);
+    for (int i = 0; i < 2000; i++)
+        turn();
+    assert_int_equal(drops(), UCPX_DROPS_MAX);
+    assert_int_equal(handled, ANNOUNCED);
+    send_data(ANNOUNCED - UCPX_DROPS_MAX, ANNOUNCED);
+    while (handled == ANNOUNCED || drops() != 0)
+        turn();
+    assert_int_equal(handled, ANNOUNCED + 1);
+}
+
+static ucs_status_t on_nested(void *arg, void *data, size_t length, ucp_ep_h reply,
+                              unsigned flags)
+{
+    for (int i = 0; i < 100; i++)
+        turn();
+    return on_whole(arg, data, length, reply, flags);
+}
+
+/* Also while others wait for a long one. */
+static void a_handler_may_make_progress(void **state)
+{
+    static unsigned char bytes[SIZE];
+
+    (void)state;
+    set_handlers();
+    assert_int_equal(
+        ucp_worker_set_am_handler(there, 0, on_nested, NULL, UCP_AM_FLAG_WHOLE_MSG), UCS_OK);
+    announce(1, SIZE, 0);
+    for (int i = 0; i < 5; i++)
+        send_raw(UCPX_ID_MESSAGES, 0, (uint64_t)10 << 32, bytes, 10);
+    for (int i = 0; i < 1000; i++)
+        turn();
+    assert_int_equal(handled, 0);
+    send_raw(UCPX_ID_DATA, 1, 0, bytes, SIZE);
+    while (handled < 6)
+        turn();
+}
+
+static unsigned char order[4];
+
+static ucs_status_t on_ordered(void *arg, void *data, size_t length, ucp_ep_h reply,
+                               unsigned flags)
+{
+    (void)arg;
+    (void)length;
+    (void)reply;
+    (void)flags;
+    order[handled++] = *(unsigned char *)data;
+    return UCS_OK;
+}
+
+static void send_letter(unsigned char letter)
+{
+    send_raw(UCPX_ID_MESSAGES, 0, UINT64_C(1) << 32, &letter, 1);
+}
+
+/* Runs while another peer's messages wait: their turn comes, and another one arrives. */
+static ucs_status_t on_other_peer(void *arg, void *data, size_t length, ucp_ep_h reply,
+                                  unsigned flags)
+{
+    send_data(0, 1);
+    send_letter('b');
+    while (drops() == UCPX_DROPS_MAX || list_is_empty(&there->am.arrived))
+        turn();
+    return on_ordered(arg, data, length, reply, flags);
+}
+
+static void messages_that_wait_are_handled_before_later_ones(void **state)
+{
+    ucp_address_t *address;
+    ucp_ep_h self;
+    size_t size;
+
+    (void)state;
+    set_handlers();
+    assert_int_equal(ucp_worker_set_am_handler(there, 0, on_ordered, NULL, 0), UCS_OK);
+    assert_int_equal(ucp_worker_set_am_handler(there, 3, on_other_peer, NULL, 0), UCS_OK);
+    assert_int_equal(ucp_worker_get_address(there, &address, &size), UCS_OK);
+    assert_int_equal(connect_to(there, address, false, NULL, &self), UCS_OK);
+    ucp_worker_release_address(there, address);
+    for (uint64_t i = 0; i < UCPX_DROPS_MAX; i++)
+        announce(i, SIZE, 77);
+    send_letter('a');
+    for (int i = 0; i < 2000; i++)
+        turn();
+    assert_int_equal(handled, 0);
+    assert_null(ucp_am_send_nb(self, 3, "x", 1, ucp_dt_make_contig(1), NULL, 0));
+    while (handled < 3)
+        turn();
+    assert_memory_equal(order, "xab", 3);
+    send_data(1, UCPX_DROPS_MAX);
+    while (drops() != 0)
+        turn();
+}
+
 /* ---- requests ---- */
 
 static void a_second_release_does_nothing(void **state)
@@ -406,6 +645,48 @@ static void what_is_not_offered_is_refused(void **state)
     lines = 0;
     assert_int_equal(ucp_put_nbi(to, &byte, 1, 0, NULL), UCS_ERR_UNSUPPORTED);
     assert_int_equal(lines, 0);
+}
+
+/* ---- a forced close ---- */
+
+#define SENDS 300 /* the peer keeps some of them; the others wait here */
+
+static void *sends[SENDS];
+static bool cancels_next;
+
+int __real_mbx_cancel(struct mbx_ep *ep, mbx_request request);
+int __wrap_mbx_cancel(struct mbx_ep *ep, mbx_request request);
+
+/* A cancel may end other sends: here it ends the next one first. */
+int __wrap_mbx_cancel(struct mbx_ep *ep, mbx_request request)
+{
+    for (unsigned i = 0; cancels_next && i + 1 < SENDS; i++)
+        if (ucpx_record_of(sends[i])->number == request)
+            (void)__real_mbx_cancel(ep, ucpx_record_of(sends[i + 1])->number);
+    return __real_mbx_cancel(ep, request);
+}
+
+static void a_forced_close_ends_each_send_once(void **state)
+{
+    ucp_request_param_t plain = {0};
+    char bytes[SIZE] = "";
+
+    (void)state;
+    for (unsigned i = 0; i < SENDS; i++) {
+        sends[i] = ucp_tag_send_sync_nbx(to, bytes, SIZE, i, &plain);
+        assert_true(UCS_PTR_IS_PTR(sends[i]));
+    }
+    cancels_next = true;
+    assert_null(ucp_ep_close_nb(to, UCP_EP_CLOSE_MODE_FORCE));
+    cancels_next = false;
+    for (unsigned i = 0; i < SENDS; i++) {
+        while (!ucp_request_is_completed(sends[i]))
+            turn();
+        assert_int_equal(ucp_request_check_status(sends[i]), UCS_ERR_CANCELED);
+        ucp_request_free(sends[i]);
+    }
+    assert_int_equal(here->pool.live, 0);
+    assert_true(list_is_empty(&here->endpoints));
 }
 
 /* ---- a peer that dies ---- */
@@ -597,6 +878,98 @@ static void threads_share_workers(void **state)
     close_pair();
 }
 
+static void *_Atomic reported;
+static atomic_bool is_given_up;
+
+/* The other thread gives the request up, and uses its memory again, before this returns. */
+static void while_given_up(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+                           void *user_data)
+{
+    atomic_store(&reported, request);
+    while (!atomic_load(&is_given_up))
+        sched_yield();
+    assert_int_equal(status, UCS_OK);
+    assert_int_equal(info->sender_tag, 7);
+    assert_int_equal(info->length, 10);
+    assert_ptr_equal(user_data, &reported);
+}
+
+static void *make_progress(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&is_given_up))
+        turn();
+    return NULL;
+}
+
+/* The receive of a message that has been sent, whose callback has begun in another thread. */
+static void *receive_in(pthread_t *thread, void *memory)
+{
+    static char in[10], out[10];
+    ucp_request_param_t send = {0}, recv = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL |
+                                                            UCP_OP_ATTR_FIELD_CALLBACK |
+                                                            UCP_OP_ATTR_FIELD_USER_DATA,
+                                            .cb.recv = while_given_up,
+                                            .user_data = &reported,
+                                            .request = memory};
+    void *request;
+
+    atomic_store(&reported, NULL);
+    atomic_store(&is_given_up, false);
+    if (memory != NULL)
+        recv.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
+    request = ucp_tag_recv_nbx(there, in, sizeof in, 7, UINT64_MAX, &recv);
+    assert_null(ucp_tag_send_nbx(to, out, sizeof out, 7, &send));
+    assert_int_equal(pthread_create(thread, NULL, make_progress, NULL), 0);
+    while (atomic_load(&reported) == NULL)
+        sched_yield();
+    assert_ptr_equal(atomic_load(&reported), request);
+    assert_int_equal(ucp_request_check_status(request), UCS_OK);
+    return request;
+}
+
+static void a_request_is_not_used_again_while_its_callback_runs(void **state)
+{
+    ucp_request_param_t recv = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
+    void *request, *others[2];
+    pthread_t thread;
+    char in;
+
+    (void)state;
+    assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
+    request = receive_in(&thread, NULL);
+    ucp_request_free(request);
+    others[0] = ucp_tag_recv_nbx(there, &in, sizeof in, 8, UINT64_MAX, &recv);
+    assert_ptr_not_equal(others[0], request);
+    atomic_store(&is_given_up, true);
+    pthread_join(thread, NULL);
+    others[1] = ucp_tag_recv_nbx(there, &in, sizeof in, 9, UINT64_MAX, &recv);
+    assert_ptr_equal(others[1], request);
+    for (int i = 0; i < 2; i++) {
+        ucp_request_cancel(there, others[i]);
+        ucp_request_free(others[i]);
+    }
+    assert_int_equal(there->pool.live, 0);
+    close_pair();
+}
+
+/* A client's own memory is free when its request is complete. */
+static void a_client_s_memory_is_its_own_while_the_callback_runs(void **state)
+{
+    static _Alignas(16) unsigned char memory[UCPX_RECORD_SIZE], noise[sizeof memory];
+    pthread_t thread;
+
+    (void)state;
+    memset(noise, 0xff, sizeof noise);
+    assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
+    receive_in(&thread, memory + sizeof memory);
+    memcpy(memory, noise, sizeof memory);
+    atomic_store(&is_given_up, true);
+    pthread_join(thread, NULL);
+    assert_memory_equal(memory, noise, sizeof memory);
+    close_pair();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -609,18 +982,33 @@ int main(void)
                                         close_both),
         cmocka_unit_test_setup_teardown(long_messages_of_another_length_are_dropped, open_both,
                                         close_both),
+        cmocka_unit_test_setup_teardown(a_client_may_keep_many_long_messages, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(a_client_may_receive_what_it_has_kept, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(what_one_peer_has_dropped_is_bounded, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(a_client_may_drop_all_that_it_has_kept, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(a_handler_may_make_progress, open_both, close_both),
+        cmocka_unit_test_setup_teardown(messages_that_wait_are_handled_before_later_ones,
+                                        open_both, close_both),
         cmocka_unit_test_setup_teardown(a_second_release_does_nothing, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_receive_at_once_tells_of_its_message, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(a_message_that_was_only_looked_at_cannot_be_received,
                                         open_both, close_both),
         cmocka_unit_test_setup_teardown(what_is_not_offered_is_refused, open_both, close_both),
+        cmocka_unit_test_setup_teardown(a_forced_close_ends_each_send_once, open_both,
+                                        close_both),
         cmocka_unit_test_setup_teardown(a_death_does_not_complete_requests, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(a_death_is_told_to_who_asks_for_it, open_both,
                                         close_both),
         cmocka_unit_test(memory_that_is_short_is_an_error),
         cmocka_unit_test(threads_share_workers),
+        cmocka_unit_test(a_request_is_not_used_again_while_its_callback_runs),
+        cmocka_unit_test(a_client_s_memory_is_its_own_while_the_callback_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,10 +150,9 @@ static void say_none(const struct tool *tool, char *const *command)
             "built without MPI (ldd %s)",
             program, path);
     else
-        tool_error(
-            tool,
-            "no rank used MPI over Matchbox; likely cause: no rank came to MPI_Finalize, or "
-            "all ran on other hosts (-v says more)");
+        tool_error(tool, "no rank came to MPI_Finalize over Matchbox; likely cause: the job "
+                         "was ended before, "
+                         "or all ranks ran on other hosts (-v says more)");
 }
 
 static void say(const struct tool *tool, const struct sum *sum, char *const *command)

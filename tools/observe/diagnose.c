@@ -49,12 +49,14 @@ static bool is_same_in_other(const struct inspect_mpi *wanted, const struct insp
 }
 
 /* Compares the communicator and the tag of a message at rank with a receive's.  Where the MPI
- * packs both into the tag, they are separated.  *tag: how the tag differs, or NULL. */
+ * packs both into the tag, also with the source, they are separated.  Only collectives use the
+ * parts of a communicator.  *tag: how the tag differs, or NULL. */
 static void compare(const struct inspect_rank *rank, const struct inspect_entry *receive,
                     const struct inspect_entry *message, bool *other_communicator,
                     const char **tag)
 {
-    uint64_t differ = (receive->tag ^ message->tag) & ~receive->ignore;
+    uint64_t differ = (receive->tag ^ message->tag) &
+                      ~(receive->ignore | inspect_mpi_source_bits(rank->layout));
     struct inspect_mpi wanted, is;
 
     *other_communicator = receive->context_id != message->context_id;
@@ -64,8 +66,9 @@ static void compare(const struct inspect_rank *rank, const struct inspect_entry 
                             &wanted) ||
         !inspect_mpi_decode(rank->layout, message->context_id, message->tag, 0, &is))
         return;
-    *other_communicator |= wanted.communicator != is.communicator ||
-                           wanted.generation != is.generation || is_other_part(&wanted, &is);
+    *other_communicator |=
+        wanted.communicator != is.communicator || wanted.generation != is.generation ||
+        (wanted.is_collective == is.is_collective && is_other_part(&wanted, &is));
     *tag = !*other_communicator              ? why_of_tags(&wanted, &is)
            : !is_same_in_other(&wanted, &is) ? "the tag differs"
                                              : NULL;
@@ -81,13 +84,24 @@ static bool is_any_tag(const struct inspect_rank *rank, const struct inspect_ent
             mpi.is_any_tag);
 }
 
+static bool is_other_source(const struct inspect_rank *rank,
+                            const struct inspect_entry *receive,
+                            const struct inspect_entry *message, uint64_t sender)
+{
+    uint64_t differ = (receive->tag ^ message->tag) & ~receive->ignore;
+
+    if (receive->peer == INSPECT_NOBODY)
+        return (differ & inspect_mpi_source_bits(rank->layout)) != 0;
+    return receive->whom != sender;
+}
+
 /* Returns the difference if a message differs from this receive in only one respect, or agrees
  * only in the tag that the receive names; otherwise NULL. */
 static const char *near_miss(const struct inspect_rank *rank,
                              const struct inspect_entry *receive,
                              const struct inspect_entry *message, uint64_t sender)
 {
-    bool other_source = receive->peer != INSPECT_NOBODY && receive->whom != sender;
+    bool other_source = is_other_source(rank, receive, message, sender);
     bool other_communicator;
     const char *tag;
 
@@ -318,7 +332,8 @@ static void say_other_half(FILE *out, const struct inspect_job *job, uint32_t at
         const struct inspect_entry *entry = &rank->entries[i];
 
         if (strncmp(rank->state.call, "MPI_Sendrecv", 12) == 0 &&
-            entry->kind == INSPECT_POSTED && !inspect_is_awaited(rank, entry))
+            entry->kind == INSPECT_POSTED && !(entry->flags & INSPECT_ENTRY_INTERNAL) &&
+            !inspect_is_awaited(rank, entry))
             fprintf(out, "  its other half waits for %s from %s\n",
                     words_of_envelope(rank, entry, envelope),
                     words_of_peer(job, at, entry, peer));

@@ -264,6 +264,7 @@ static int keep_entries(struct inspect_rank *rank, const struct inspect_entry *e
     if (count != 0)
         memcpy(rank->entries, entries, count * sizeof *entries);
     rank->count = count;
+    inspect_mark_kept(rank);
     inspect_sort(rank->entries, count);
     return 0;
 }

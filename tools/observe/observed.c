@@ -53,6 +53,8 @@ int observed_sort(struct inspect_rank *ranks, uint32_t count, struct observed *o
         if (ranks[i].head.ranks != INSPECT_NOBODY)
             job->size = ranks[i].head.ranks;
     }
+    for (uint32_t i = 0; i < out->count; i++)
+        inspect_resolve(&out->jobs[i]);
     if (out->count == 0)
         mem_free(ranks);
     return 0;

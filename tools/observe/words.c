@@ -50,11 +50,31 @@ static bool given_rank(const struct inspect_rank *rank, uint32_t peer, uint32_t 
     return false;
 }
 
+/* "1", "rank 1 of it": of a receive or probe whose rank in the communicator only its tag names.  False: there is none. */
+static bool named_by_tag(const struct inspect_rank *rank, const struct inspect_entry *entry,
+                         char words[WORDS_MAX])
+{
+    struct inspect_mpi mpi;
+    const char *name;
+
+    if ((entry->peer != INSPECT_NOBODY && entry->peer != INSPECT_SOMEBODY) ||
+        !inspect_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi) ||
+        !mpi.has_source || mpi.is_any_source)
+        return false;
+    name = inspect_mpi_predefined(rank->layout, mpi.communicator);
+    snprintf(words, WORDS_MAX,
+             name != NULL && mpi.part == NULL ? "%" PRIu32 : "rank %" PRIu32 " of it",
+             mpi.source);
+    return true;
+}
+
 const char *words_of_peer(const struct inspect_job *job, uint32_t at,
                           const struct inspect_entry *entry, char words[WORDS_MAX])
 {
     uint32_t whose = inspect_whose(job, at, entry), given;
 
+    if (whose == INSPECT_NOBODY && named_by_tag(&job->ranks[at], entry, words))
+        return words;
     if (entry->peer == INSPECT_NOBODY)
         snprintf(words, WORDS_MAX, "any source");
     else if (whose == INSPECT_NOBODY && given_rank(&job->ranks[at], entry->peer, &given))

@@ -12,7 +12,7 @@
 /* Each function returns words. */
 const char *words_of_entry(const struct inspect_job *job, uint32_t at,
                            const struct inspect_entry *entry, char words[WORDS_MAX]);
-/* "1", "any source", "peer 3" if its rank is unknown. */
+/* "1", "any source", "peer 3" if its rank is unknown, "rank 1 of it" if only that in the communicator is known. */
 const char *words_of_peer(const struct inspect_job *job, uint32_t at,
                           const struct inspect_entry *entry, char words[WORDS_MAX]);
 /* "tag 7 on MPI_COMM_WORLD", "barrier on communicator 3". */

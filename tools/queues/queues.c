@@ -134,6 +134,8 @@ static void print_rank(const struct inspect_job *job, uint32_t at, bool stats)
     for (uint32_t i = 0; i < rank->count; i++) {
         const struct inspect_entry *entry = &rank->entries[i];
 
+        if (entry->kind == INSPECT_POSTED && entry->flags & INSPECT_ENTRY_INTERNAL)
+            continue;
         printf("  %-10s  %s", inspect_kind_name(entry->kind),
                words_of_entry(job, at, entry, words));
         if (entry->flags & INSPECT_ENTRY_DEFERRED)

@@ -81,7 +81,7 @@ static void put_entry(FILE *out, const struct inspect_job *job, uint32_t at,
     char words[WORDS_MAX];
 
     fprintf(out, "{\"kind\":\"%s\",", inspect_kind_name(entry->kind));
-    put_number(out, "peer", entry->peer);
+    put_number(out, "peer", entry->peer == INSPECT_SOMEBODY ? INSPECT_NOBODY : entry->peer);
     putc(',', out);
     put_number(out, "rank",
                whose != INSPECT_NOBODY ? job->ranks[whose].head.rank : INSPECT_NOBODY);

@@ -198,10 +198,11 @@ static void read_entry(struct reading *reading, struct inspect_entry *entry)
     kind = kind_of(read.kind);
     if (kind == INSPECT_KINDS)
         wrong(reading, "an entry is of no known kind", read.kind);
-    if (read.is_any != (read.entry.peer == INSPECT_NOBODY) ||
-        (read.is_any && read.entry.whom != 0))
+    if (read.is_any && (read.entry.peer != INSPECT_NOBODY || read.entry.whom != 0))
         wrong(reading, "an entry contradicts itself in", "any_source");
     *entry = read.entry;
+    if (!read.is_any && entry->peer == INSPECT_NOBODY)
+        entry->peer = INSPECT_SOMEBODY;
     entry->kind = (uint8_t)kind;
     entry->flags = (uint8_t)((read.is_synchronous ? INSPECT_ENTRY_SYNC : 0) |
                              (read.is_deferred ? INSPECT_ENTRY_DEFERRED : 0) |
