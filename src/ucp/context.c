@@ -23,13 +23,12 @@
 #define FEATURE_EXPORTED_MEMH (UINT64_C(1) << 7)
 
 #define FEATURES_OFFERED                                                                       \
-    (UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_AM)
+    (UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 |               \
+     UCP_FEATURE_WAKEUP | UCP_FEATURE_AM)
 
 static const char *feature_name(uint64_t feature)
 {
     switch (feature) {
-    case UCP_FEATURE_WAKEUP:
-        return "WAKEUP";
     case UCP_FEATURE_STREAM:
         return "STREAM";
     case FEATURE_EXPORTED_MEMH:

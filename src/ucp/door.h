@@ -71,6 +71,8 @@ struct ucp_worker {
         peeked; /* what a probe that leaves the message returns; it cannot be received */
     ucs_thread_mode_t mode;
     bool has_lock, is_named;
+    bool is_armed;           /* who sleeps is to be woken when an operation begins */
+    atomic_bool is_signaled; /* ucp_worker_signal(); not taken yet */
     pthread_mutex_t lock;
     char name[UCP_ENTITY_NAME_MAX];
 };
@@ -112,6 +114,14 @@ static inline void ucpx_unlock(struct ucp_worker *worker)
 
 /* The peer of this number; NULL: memory is short.  Stays where it is until another peer is added. */
 struct ucpx_peer *ucpx_peer(struct ucp_worker *worker, uint32_t number);
+
+/* Is there something for ucp_worker_progress() to report?  Under the lock. */
+bool ucpx_worker_has_due(const struct ucp_worker *worker);
+
+/* ---- wait.c ---- */
+
+/* Wakes who sleeps until this worker has something to do.  Under the lock. */
+void ucpx_worker_wake(struct ucp_worker *worker);
 
 /* ---- endpoint.c.  The caller holds the lock of the worker. ---- */
 

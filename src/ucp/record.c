@@ -157,6 +157,8 @@ struct ucpx_record *ucpx_record_begin(struct ucp_worker *worker, enum ucpx_kind 
 {
     struct ucpx_record *record;
 
+    if (unlikely(worker->is_armed))
+        ucpx_worker_wake(worker);
     if (how->request == NULL) {
         record = ucpx_record_take(worker, kind);
         if (record == NULL)

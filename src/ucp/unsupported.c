@@ -368,37 +368,3 @@ ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_
     (void)attr;
     return ucpx_unsupported(__func__);
 }
-
-/* ---- waiting ---- */
-
-ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
-{
-    (void)worker;
-    (void)fd;
-    return ucpx_unsupported(__func__);
-}
-
-ucs_status_t ucp_worker_arm(ucp_worker_h worker)
-{
-    (void)worker;
-    return ucpx_unsupported(__func__);
-}
-
-ucs_status_t ucp_worker_wait(ucp_worker_h worker)
-{
-    (void)worker;
-    return ucpx_unsupported(__func__);
-}
-
-ucs_status_t ucp_worker_signal(ucp_worker_h worker)
-{
-    (void)worker;
-    return ucpx_unsupported(__func__);
-}
-
-void ucp_worker_wait_mem(ucp_worker_h worker, void *address)
-{
-    (void)worker;
-    (void)address;
-    (void)ucpx_unsupported(__func__);
-}

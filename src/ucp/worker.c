@@ -203,6 +203,11 @@ static unsigned progress(struct ucp_worker *worker)
     return moved;
 }
 
+bool ucpx_worker_has_due(const struct ucp_worker *worker)
+{
+    return has_something_due(worker);
+}
+
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
     bool tires = false;

@@ -251,9 +251,13 @@ static void same_address(void)
 static const struct part {
     const char *name;
     void (*run)(void);
-} parts[] = {{"addresses", same_address},       {"requests", requests_contract},
-             {"receives", receives_contract},   {"messages", messages_contract},
-             {"datatypes", datatypes_contract}, {"regions", regions_contract}};
+} parts[] = {{"addresses", same_address},
+             {"requests", requests_contract},
+             {"receives", receives_contract},
+             {"messages", messages_contract},
+             {"datatypes", datatypes_contract},
+             {"regions", regions_contract},
+             {"wait", wait_contract}};
 
 static bool is_wanted(const char *name, int argc, char **argv)
 {

@@ -159,6 +159,15 @@ static void short_ones(void)
           came.is_right && came.reply != NULL);
 }
 
+static void forced(void)
+{
+    ucp_request_param_t param = with(UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL);
+
+    CHECK("3.1 FORCE_IMM_CMPL: a long active message returns UCS_ERR_NO_RESOURCE",
+          ucp_am_send_nbx(to, 4, NULL, 0, bytes, LONG_SIZE, &param) ==
+              UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
+}
+
 static void kept(void)
 {
     handler_is(UCP_AM_FLAG_PERSISTENT_DATA);
@@ -241,6 +250,7 @@ void messages_contract(void)
     of_parts();
     handler_is(0);
     short_ones();
+    forced();
     kept();
     descriptors();
     flush_waits();

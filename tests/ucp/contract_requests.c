@@ -154,7 +154,34 @@ static void by_nbr(void)
     until_complete(request);
     CHECK("and is told of the message", ucp_request_test(request, &info) == UCS_OK &&
                                             info.sender_tag == 6 && info.length == SHORT_SIZE);
+    CHECK("ucp_tag_send_nbr of a long one is under way",
+          ucp_tag_send_nbr(to, longer, LONG_SIZE, byte, 6, request) == UCS_INPROGRESS);
+    receive_all(6, LONG_SIZE);
+    until_complete(request);
+    CHECK("and completes", ucp_request_check_status(request) == UCS_OK);
     free(memory);
+}
+
+/* ---- queries ---- */
+
+static void queries(void)
+{
+    ucp_worker_attr_t worker = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE |
+                                              UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER |
+                                              UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    ucp_lib_attr_t lib = {.field_mask = UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL};
+
+    CHECK("ucp_worker_query: the thread mode, an address, the limit of headers",
+          ucp_worker_query(here, &worker) == UCS_OK &&
+              worker.thread_mode == UCS_THREAD_MODE_SERIALIZED && worker.address_length > 0 &&
+              worker.max_am_header >= 1000);
+    ucp_worker_release_address(here, worker.address);
+    CHECK("ucp_context_query: host memory",
+          ucp_context_query(context, &attr) == UCS_OK &&
+              attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_HOST));
+    CHECK("ucp_lib_query: threads",
+          ucp_lib_query(&lib) == UCS_OK && lib.max_thread_level == UCS_THREAD_MODE_MULTI);
 }
 
 /* ---- 3.3 release and free ---- */
@@ -271,6 +298,7 @@ void requests_contract(void)
     made_once();
     client_s_memory();
     by_nbr();
+    queries();
     given_up();
     from_callbacks();
     sends_go_on();

@@ -63,9 +63,9 @@ static const char usage[] =
     "MBX_OFI_PROVIDER.\n"
     "\n"
     "  -t, --through=WAY  how the MPI reaches Matchbox: `pml`, Open MPI's own component,\n"
-    "                     `provider`, through libfabric, or `ucp`, through libucp\n"
-    "                     (default: pml if it can be loaded; for MPICH what its device\n"
-    "                     needs)\n"
+    "                     `provider`, through libfabric, or `ucp`, through libucp, for\n"
+    "                     any program of UCX (default: pml if it can be loaded; for\n"
+    "                     MPICH what its device needs)\n"
     "  -s, --summary      print one line at the end: how many ranks ran over Matchbox,\n"
     "                     and what they matched; with --verbose one line for each rank\n"
     "  -H, --hang=TIME    if nothing has arrived at a waiting rank for this time (60 or\n"
@@ -236,6 +236,16 @@ static void put_first(struct surroundings *s, const char *name, const char *firs
     add_anew(s, name, s->libraries);
 }
 
+/* Open MPI takes its components for UCX only if libucp names transports and devices that it knows.  Windows use its other
+ * components. */
+static void add_ucx_of_open_mpi(struct surroundings *s)
+{
+    add(s, "OMPI_MCA_pml", "ucx", NULL, true);
+    add(s, "OMPI_MCA_pml_ucx_tls", "any", NULL, true);
+    add(s, "OMPI_MCA_pml_ucx_devices", "any", NULL, true);
+    add(s, "OMPI_MCA_osc", "^ucx", NULL, false);
+}
+
 /* command: or NULL. */
 static bool take_ucp(const struct tool *tool, const struct arguments *args, char **command,
                      struct surroundings *s)
@@ -259,6 +269,8 @@ static bool take_ucp(const struct tool *tool, const struct arguments *args, char
         put_first(s, "LD_LIBRARY_PATH", s->ucp);
     if (s->mpich.has_shm)
         add(s, "MPIR_CVAR_NOLOCAL", "1", NULL, false);
+    if (s->device == EXEC_NO_MPICH)
+        add_ucx_of_open_mpi(s);
     return true;
 }
 

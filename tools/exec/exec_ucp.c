@@ -246,7 +246,7 @@ bool exec_ucp_is_possible(const struct tool *tool, char **argv, const char *fold
     say_variables(tool);
     if (libucs_loads())
         return true;
-    tool_error(tool, "libucs.so.0 cannot be loaded, which MPICH with ch4:ucx needs; install "
-                     "UCX (Debian: libucx0)");
+    tool_error(tool, "libucs.so.0 cannot be loaded, which programs of libucp need; install UCX "
+                     "(Debian: libucx0)");
     return false;
 }

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.c - a client that sleeps until its worker has something to do (UCP_FEATURE_WAKEUP).
+ *
+ *   ucp_worker_get_efd, ucp_worker_arm   a descriptor for the client's own loop
+ *   ucp_worker_wait                      sleeps here
+ *   ucp_worker_signal                    ends either, from any thread
+ *
+ * Nothing is missed between the last look and the sleep:
+ *
+ *   what arrives    the library sees to it: mbx_arm(), mbx_sleep()
+ *   a signal        stays in is_signaled until ucp_worker_arm() or ucp_worker_wait() takes it
+ *   an operation    that begins after ucp_worker_arm(), or while another thread sleeps, may need progress that nothing
+ *                   which arrives would cause: is_armed lets ucpx_record_begin() wake who sleeps
+ *
+ * Nobody sleeps while a callback is due or a flush waits: ucp_worker_progress() is called for these.
+ */
+#include "ucp/door.h"
+
+#include <errno.h>
+
+static bool can_wait(const struct ucp_worker *worker)
+{
+    return worker->context->features & UCP_FEATURE_WAKEUP;
+}
+
+/* Takes a signal. */
+static bool has_news(struct ucp_worker *worker)
+{
+    return ucpx_worker_has_due(worker) || atomic_exchange(&worker->is_signaled, false);
+}
+
+OUT_OF_LINE void ucpx_worker_wake(struct ucp_worker *worker)
+{
+    worker->is_armed = false;
+    mbx_wake(worker->mbx);
+}
+
+/* ---- a descriptor ---- */
+
+ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
+{
+    int result;
+
+    if (!can_wait(worker))
+        return UCS_ERR_INVALID_PARAM;
+    ucpx_lock(worker);
+    result = mbx_fd(worker->mbx);
+    ucpx_unlock(worker);
+    if (result < 0)
+        return ucpx_status(result);
+    *fd = result;
+    return UCS_OK;
+}
+
+static ucs_status_t arm(struct ucp_worker *worker)
+{
+    int result;
+
+    if (has_news(worker))
+        return UCS_ERR_BUSY;
+    result = mbx_fd(worker->mbx);
+    if (result >= 0)
+        result = mbx_arm(worker->mbx);
+    if (result < 0)
+        return ucpx_status(result);
+    if (result == 0 && has_news(worker)) {
+        (void)mbx_disarm(worker->mbx);
+        result = 1;
+    }
+    worker->is_armed = result == 0;
+    return result == 0 ? UCS_OK : UCS_ERR_BUSY;
+}
+
+ucs_status_t ucp_worker_arm(ucp_worker_h worker)
+{
+    ucs_status_t status;
+
+    if (!can_wait(worker))
+        return UCS_ERR_INVALID_PARAM;
+    ucpx_lock(worker);
+    status = arm(worker);
+    ucpx_unlock(worker);
+    return status;
+}
+
+/* ---- sleeping ---- */
+
+/* The library would wake now: so does a signal that has come since it was looked for. */
+static void sleeps(void *arg)
+{
+    struct ucp_worker *worker = arg;
+
+    if (atomic_load(&worker->is_signaled))
+        mbx_wake(worker->mbx);
+    ucpx_unlock(worker);
+}
+
+static void slept(void *arg)
+{
+    ucpx_lock(arg);
+}
+
+/* 0; -EBUSY another thread sleeps. */
+static int nap(struct ucp_worker *worker)
+{
+    const struct mbx_sleep_hooks hooks = {.sleeps = sleeps, .slept = slept, .arg = worker};
+    int err = 0;
+
+    do {
+        if (has_news(worker))
+            break;
+        worker->is_armed = true;
+        err = mbx_sleep(worker->mbx, -1, &hooks);
+    } while (err == -EINTR);
+    return err;
+}
+
+/* If several threads wait, one sleeps.  The others return at once, and yield their cores. */
+ucs_status_t ucp_worker_wait(ucp_worker_h worker)
+{
+    int err;
+
+    if (!can_wait(worker))
+        return UCS_ERR_INVALID_PARAM;
+    ucpx_lock(worker);
+    err = nap(worker);
+    ucpx_unlock(worker);
+    if (err == -EBUSY)
+        door_yield();
+    return err == 0 || err == -EBUSY ? UCS_OK : ucpx_status(err);
+}
+
+ucs_status_t ucp_worker_signal(ucp_worker_h worker)
+{
+    if (!can_wait(worker))
+        return UCS_ERR_INVALID_PARAM;
+    atomic_store(&worker->is_signaled, true);
+    mbx_wake(worker->mbx);
+    return UCS_OK;
+}
+
+/* Memory changes by the progress of its owner: so one round is made, without callbacks. */
+void ucp_worker_wait_mem(ucp_worker_h worker, void *address)
+{
+    bool tires;
+
+    (void)address;
+    ucpx_lock(worker);
+    tires = mbx_progress(worker->mbx) == 0 && door_idle_tires(&worker->idle);
+    ucpx_unlock(worker);
+    if (tires)
+        door_yield();
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucp_wait_test.c - what wakes who sleeps over a worker of libucp, and the memory of requests that is not from the pool.
+ *
+ * They are asked of Matchbox's libucp alone; contract_wait.c asks both libraries.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/patience.h"
+#include "base/sys.h"
+#include "ucp/door.h"
+
+#define SIZE    1000
+#define ROUNDS  200
+#define LONG_MS 30000 /* far longer than anything takes */
+
+static ucp_context_h context;
+static ucp_worker_h here, there;
+static ucp_ep_h to;
+
+/* Refusals are logged. */
+static void hush(void *user, enum mbx_log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    (void)text;
+}
+
+static ucs_status_t connect_pair(void)
+{
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_address_t *address;
+    ucs_status_t status;
+    size_t size;
+
+    status = ucp_worker_get_address(there, &address, &size);
+    if (status != UCS_OK)
+        return status;
+    params.address = address;
+    status = ucp_ep_create(here, &params, &to);
+    ucp_worker_release_address(there, address);
+    return status;
+}
+
+static int open_both(void **state)
+{
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
+    const ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_MULTI};
+
+    (void)state;
+    mbx_log_callback(hush, NULL);
+    sys_trust_wakes(PATIENCE_NS); /* no sleep ends by itself */
+    if (ucp_init(&params, NULL, &context) != UCS_OK ||
+        ucp_worker_create(context, &worker, &here) != UCS_OK ||
+        ucp_worker_create(context, &worker, &there) != UCS_OK || connect_pair() != UCS_OK)
+        return -1;
+    return 0;
+}
+
+static int close_both(void **state)
+{
+    (void)state;
+    ucp_worker_destroy(here);
+    ucp_worker_destroy(there);
+    ucp_cleanup(context);
+    mbx_log_callback(NULL, NULL);
+    sys_trust_wakes(0);
+    return mem_live() == 0 ? 0 : -1;
+}
+
+static void send_to_there(ucp_tag_t tag)
+{
+    static char bytes[SIZE];
+    void *request = ucp_tag_send_nbx(to, bytes, SIZE, tag, &(ucp_request_param_t){0});
+
+    if (UCS_PTR_IS_PTR(request))
+        ucp_request_free(request);
+}
+
+/* ---- operations ---- */
+
+static void rest(ucp_worker_h worker)
+{
+    while (ucp_worker_arm(worker) != UCS_OK)
+        ucp_worker_progress(worker);
+}
+
+/* Nothing will arrive for it. */
+static void an_operation_makes_the_descriptor_readable(void **state)
+{
+    ucp_request_param_t plain = {0};
+    struct pollfd one = {.events = POLLIN};
+    char bytes[SIZE];
+    void *request;
+
+    (void)state;
+    assert_int_equal(ucp_worker_get_efd(there, &one.fd), UCS_OK);
+    for (int i = 0; i < 3; i++) {
+        rest(there);
+        assert_int_equal(poll(&one, 1, 0), 0);
+        request = ucp_tag_recv_nbx(there, bytes, SIZE, 1, UINT64_MAX, &plain);
+        assert_true(UCS_PTR_IS_PTR(request));
+        assert_int_equal(poll(&one, 1, LONG_MS), 1);
+        ucp_request_cancel(there, request);
+        ucp_request_free(request);
+    }
+}
+
+/* A callback that is due is no reason to sleep. */
+static void what_is_due_is_not_slept_over(void **state)
+{
+    ucp_request_param_t plain = {0};
+    char bytes[SIZE];
+    void *request;
+    int fd;
+
+    (void)state;
+    assert_int_equal(ucp_worker_get_efd(there, &fd), UCS_OK);
+    request = ucp_tag_recv_nbx(there, bytes, SIZE, 2, UINT64_MAX, &plain);
+    send_to_there(2);
+    while (list_is_empty(&there->ready)) {
+        ucp_worker_wait_mem(here, bytes);
+        ucp_worker_wait_mem(there, bytes);
+    }
+    assert_int_equal(ucp_request_check_status(request), UCS_INPROGRESS);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(ucp_worker_arm(there), UCS_ERR_BUSY);
+    assert_int_equal(ucp_worker_wait(there), UCS_OK);
+    assert_int_equal(ucp_request_check_status(request), UCS_INPROGRESS);
+    ucp_worker_progress(there);
+    assert_int_equal(ucp_request_check_status(request), UCS_OK);
+    ucp_request_free(request);
+}
+
+/* ---- threads ---- */
+
+static atomic_int received;
+
+static void *sleeper(void *arg)
+{
+    ucp_request_param_t plain = {0};
+    char bytes[SIZE];
+
+    (void)arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        void *request = ucp_tag_recv_nbx(there, bytes, SIZE, 3, UINT64_MAX, &plain);
+
+        while (UCS_PTR_IS_PTR(request) && !ucp_request_is_completed(request))
+            if (ucp_worker_progress(there) == 0)
+                ucp_worker_wait(there);
+        if (UCS_PTR_IS_PTR(request))
+            ucp_request_free(request);
+        received++;
+    }
+    return NULL;
+}
+
+/* While one thread sleeps another one uses the worker, and may sleep as well. */
+static void a_thread_that_sleeps_lets_others_in(void **state)
+{
+    ucp_request_param_t plain = {0};
+    char bytes[SIZE];
+    pthread_t thread;
+
+    (void)state;
+    atomic_store(&received, 0);
+    assert_int_equal(pthread_create(&thread, NULL, sleeper, NULL), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        void *request = ucp_tag_recv_nbx(there, bytes, SIZE, 4, UINT64_MAX, &plain);
+
+        ucp_request_cancel(there, request);
+        ucp_request_free(request);
+        send_to_there(3);
+        while (received <= i) {
+            ucp_worker_progress(here);
+            if (i % 2 == 0)
+                ucp_worker_signal(there);
+            sched_yield();
+        }
+    }
+    pthread_join(thread, NULL);
+}
+
+/* ---- memory of requests ---- */
+
+static void the_client_s_memory_tells_of_a_refusal(void **state)
+{
+    _Alignas(16) unsigned char memory[UCPX_RECORD_SIZE + 16];
+    void *request = memory + UCPX_RECORD_SIZE;
+    ucp_request_param_t device = {.op_attr_mask =
+                                      UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                  .request = request,
+                                  .memory_type = UCS_MEMORY_TYPE_CUDA};
+    ucp_request_param_t plain = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST, .request = request};
+    ucp_tag_recv_info_t info;
+    ucp_tag_message_h message;
+    char byte;
+
+    (void)state;
+    memset(memory, 0xee, sizeof memory);
+    assert_ptr_equal(ucp_tag_recv_nbx(there, &byte, 1, 5, UINT64_MAX, &device),
+                     UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
+    assert_int_equal(ucp_request_check_status(request), UCS_ERR_UNSUPPORTED);
+    send_to_there(5);
+    while ((message = ucp_tag_probe_nb(there, 5, UINT64_MAX, 0, &info)) == NULL)
+        ucp_worker_progress(here);
+    memset(memory, 0xee, sizeof memory);
+    assert_ptr_equal(ucp_tag_msg_recv_nbx(there, &byte, 1, message, &plain),
+                     UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM));
+    assert_int_equal(ucp_request_check_status(request), UCS_ERR_INVALID_PARAM);
+    memset(memory, 0xee, sizeof memory);
+    assert_ptr_equal(ucp_tag_msg_recv_nbx(there, &byte, 1, message, &device),
+                     UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
+    assert_int_equal(ucp_request_check_status(request), UCS_ERR_UNSUPPORTED);
+}
+
+/* UCX 1.13 returns no memory. */
+static void memory_of_the_library_is_used_again(void **state)
+{
+    void *request = ucp_request_alloc(there);
+    ucp_request_param_t plain = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST, .request = request};
+    char bytes[SIZE];
+
+    (void)state;
+    assert_non_null(request);
+    for (int i = 0; i < 3; i++) {
+        assert_ptr_equal(ucp_tag_recv_nbx(there, bytes, SIZE, 6, UINT64_MAX, &plain), request);
+        send_to_there(6);
+        while (!ucp_request_is_completed(request)) {
+            ucp_worker_progress(here);
+            ucp_worker_progress(there);
+        }
+        assert_int_equal(ucp_request_check_status(request), UCS_OK);
+    }
+    ucp_request_free(request);
+    assert_int_equal(there->pool.live, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_both, close_both)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_operation_makes_the_descriptor_readable),
+        TEST(what_is_due_is_not_slept_over),
+        TEST(a_thread_that_sleeps_lets_others_in),
+        TEST(the_client_s_memory_tells_of_a_refusal),
+        TEST(memory_of_the_library_is_used_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
