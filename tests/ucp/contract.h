@@ -74,6 +74,7 @@ void receives_contract(void);
 void messages_contract(void);
 void datatypes_contract(void);
 void regions_contract(void);
+void onesided_contract(void);
 ucs_status_t open_all(void);
 void close_all(void);
 
