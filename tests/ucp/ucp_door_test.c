@@ -897,6 +897,76 @@ static void a_handler_may_wait_for_an_access(void **state)
         turn();
 }
 
+/* A lock of compare-and-swap, which its owner takes and gives back again and again.  Each time it makes progress twice. */
+struct contest {
+    uint64_t *lock;
+    uint64_t got; /* what here has found */
+    void *request;
+};
+
+static bool has_won(struct contest *contest)
+{
+    if (contest->request != NULL &&
+        ucp_request_check_status(contest->request) == UCS_INPROGRESS)
+        return false;
+    if (contest->request != NULL) {
+        ucp_request_free(contest->request);
+        contest->request = NULL;
+        if (contest->got == 0)
+            return true;
+    }
+    contest->got = 7;
+    contest->request = ucp_atomic_fetch_nb(to, UCP_ATOMIC_FETCH_OP_CSWAP, 0, &contest->got, 8,
+                                           where(contest->lock), key, NULL);
+    assert_true(UCS_PTR_IS_PTR(contest->request));
+    return false;
+}
+
+/* One step of the owner, during which here tries. */
+static bool owner_steps(struct contest *contest, ucp_atomic_fetch_op_t op, uint64_t value,
+                        uint64_t result)
+{
+    void *request =
+        ucp_atomic_fetch_nb(own, op, value, &result, 8, where(contest->lock), key, NULL);
+    bool won = false;
+
+    while (ucp_request_check_status(request) == UCS_INPROGRESS) {
+        ucp_worker_progress(there);
+        ucp_worker_progress(here);
+        won = won || has_won(contest);
+    }
+    ucp_request_free(request);
+    return won;
+}
+
+static void win(struct contest *contest)
+{
+    *contest->lock = 0;
+    for (int i = 0; i < 10000; i++)
+        if (owner_steps(contest, UCP_ATOMIC_FETCH_OP_CSWAP, 0, 1) ||
+            owner_steps(contest, UCP_ATOMIC_FETCH_OP_SWAP, 0, 0))
+            return;
+    fail_msg("here never finds the lock free");
+}
+
+/* Whichever of the two is first in the first turn. */
+static void nobody_comes_too_late_each_time(void **state)
+{
+    struct contest contest = {.lock =
+                                  (void *)(memory.bytes + (8 - where(memory.bytes) % 8) % 8)};
+    ucp_address_t *address;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(ucp_worker_get_address(there, &address, &size), UCS_OK);
+    assert_int_equal(connect_to(there, address, false, NULL, &own), UCS_OK);
+    ucp_worker_release_address(there, address);
+    win(&contest);
+    ucp_worker_progress(there);
+    win(&contest);
+    (void)flush();
+}
+
 static void keys_are_packed_and_compared(void **state)
 {
     const struct pack_params plain = {0}, out = {.field_mask = 1, .flags = 1};
@@ -1309,6 +1379,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_worker_serves_the_regions_of_its_context,
                                         open_memory, close_memory),
         cmocka_unit_test_setup_teardown(a_handler_may_wait_for_an_access, open_memory,
+                                        close_memory),
+        cmocka_unit_test_setup_teardown(nobody_comes_too_late_each_time, open_memory,
                                         close_memory),
         cmocka_unit_test_setup_teardown(keys_are_packed_and_compared, open_memory,
                                         close_memory),
