@@ -8,7 +8,8 @@
  *   the same, from a function without requests  a record that nobody sees
  *
  * In each case a record is under way until the peer has performed the access, and a flush waits for it (flush.c).  The
- * peer performs accesses in its progress, and keeps the order of each worker's calls.
+ * peer performs accesses in its progress, and keeps the order of each worker's calls.  Nobody takes an access back: the peer
+ * may be performing it.
  *
  * The range and the rights that a key names are checked here, so that a client's mistake is an error of its call.  The
  * peer checks them against its own memory: what the key says may be wrong (region.c).

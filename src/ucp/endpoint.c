@@ -328,8 +328,7 @@ void ucpx_send_done(const struct mbx_completion *completion)
 
 /* ---- close ---- */
 
-/* An active message is not taken back: its announcement has left, and the peer waits for its data.  Nor is an access:
- * the peer may be performing it. */
+/* An active message is not taken back: its announcement has left, and the peer waits for its data. */
 static void abandon_sends(struct ucp_ep *ep)
 {
     struct list *node, *next;
