@@ -18,6 +18,7 @@
 
 #include "ucp/datatype.h"
 
+/* The addresses of a key do not wrap: before the first of them, the offset is longer than the memory. */
 static ucs_status_t check(const struct ucpx_access *access)
 {
     const struct ucp_rkey *key = access->key;
@@ -25,8 +26,7 @@ static ucs_status_t check(const struct ucpx_access *access)
 
     if (access->rights & ~key->rights)
         return UCS_ERR_REJECTED;
-    if (access->at < key->address || offset > key->length ||
-        access->size > key->length - offset)
+    if (offset > key->length || access->size > key->length - offset)
         return UCS_ERR_OUT_OF_RANGE;
     return UCS_OK;
 }
