@@ -285,17 +285,18 @@ static void list_endpoint(struct mbx_ep *ep)
     lock_give(&endpoints_lock);
 }
 
+/* Under the lock, another endpoint's end may write to this one. */
 static void unlist_endpoint(struct mbx_ep *ep)
 {
-    if (ep_inspect(ep)->at == NULL)
-        return;
     lock_take(&endpoints_lock);
-    *ep_inspect(ep)->at = ep_inspect(ep)->next;
-    if (ep_inspect(ep)->next != NULL)
-        ep_inspect(ep_inspect(ep)->next)->at = ep_inspect(ep)->at;
-    ep_inspect(ep)->at = NULL;
-    if (inspect_endpoints == NULL)
-        debugger_forget();
+    if (ep_inspect(ep)->at != NULL) {
+        *ep_inspect(ep)->at = ep_inspect(ep)->next;
+        if (ep_inspect(ep)->next != NULL)
+            ep_inspect(ep_inspect(ep)->next)->at = ep_inspect(ep)->at;
+        ep_inspect(ep)->at = NULL;
+        if (inspect_endpoints == NULL)
+            debugger_forget();
+    }
     lock_give(&endpoints_lock);
 }
 

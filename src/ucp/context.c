@@ -2,9 +2,8 @@
 /*
  * context.c - ucp_init_version(): what a client asks for, and what it is refused.
  *
- * Nothing is opened before the first worker.  Features of which no part works are refused here, where a client still can do
- * something else; one-sided calls fail later, because keys are refused then (region.c), and their clients use
- * messages instead.
+ * Nothing is opened before the first worker.  Features that are not offered are refused here, where a client still can do
+ * something else.
  */
 #include "ucp/door.h"
 
@@ -68,8 +67,13 @@ static void context_fill(struct ucp_context *context, const ucp_params_t *params
         context->request_init = params->request_init;
     if (params->field_mask & UCP_PARAM_FIELD_REQUEST_CLEANUP)
         context->request_cleanup = params->request_cleanup;
+    if (params->field_mask & UCP_PARAM_FIELD_MT_WORKERS_SHARED)
+        context->is_shared = params->mt_workers_shared != 0;
     snprintf(context->name, sizeof context->name, "%s",
              params->field_mask & UCP_PARAM_FIELD_NAME ? params->name : "matchbox");
+    pthread_mutex_init(&context->lock, NULL);
+    list_init(&context->workers);
+    list_init(&context->regions);
 }
 
 ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_version,
@@ -93,6 +97,7 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 
 void ucp_cleanup(ucp_context_h context_p)
 {
+    pthread_mutex_destroy(&context_p->lock);
     mem_free(context_p);
 }
 

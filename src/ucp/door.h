@@ -37,6 +37,10 @@ struct ucp_context {
     size_t request_size;
     ucp_request_init_callback_t request_init;
     ucp_request_cleanup_callback_t request_cleanup;
+    bool is_shared; /* by threads, of which each has a worker of its own */
+    pthread_mutex_t lock;
+    struct list workers, regions;
+    uint64_t next_key; /* of a region */
     char name[UCP_ENTITY_NAME_MAX];
 };
 
@@ -53,7 +57,9 @@ struct ucpx_peer {
 };
 
 struct ucp_worker {
+    struct list link; /* in the list of the context */
     struct mbx_ep *mbx;
+    size_t inject; /* mbx_limits.inject */
     struct ucp_context *context;
     const struct ucpx_record *held; /* the present call handles its end itself */
     struct list ready,
@@ -63,7 +69,8 @@ struct ucp_worker {
     struct ucpx_pool pool;
     struct list endpoints, failed; /* all, and those whose error callback is due */
     struct list flushes;           /* of records: they wait for counters */
-    uint64_t messages;             /* active messages under way */
+    uint64_t messages, accesses;   /* active messages and accesses under way */
+    ucs_status_t lost;             /* of an access, for the next flush of the worker */
     struct ucpx_peer *peers;
     uint32_t peer_count;
     struct ucpx_am am;
@@ -80,9 +87,10 @@ struct ucp_worker {
 struct ucp_ep {
     struct ucp_worker *worker;
     struct list link, failed_link; /* in the lists of the worker */
-    struct list open;              /* of records: sends under way */
+    struct list open;              /* of records: sends and accesses under way */
     uint64_t waits;                /* records in the list of flushes that name this endpoint */
-    uint64_t messages;             /* active messages under way */
+    uint64_t messages, accesses;   /* active messages and accesses under way */
+    ucs_status_t lost;             /* of an access, for the next flush of the endpoint */
     uint32_t peer;
     bool is_closed; /* the client has given the handle up */
     bool reports_errors, has_failed;
@@ -127,12 +135,12 @@ void ucpx_worker_wake(struct ucp_worker *worker);
 
 /* A handle of the door's own for a peer, or NULL. */
 struct ucp_ep *ucpx_ep_of_peer(struct ucp_worker *worker, uint32_t number);
-/* Frees a handle whose close is complete, if no send needs it any more. */
+/* Frees a handle whose close is complete, if no send and no access needs it any more. */
 void ucpx_ep_let_go(struct ucp_ep *ep);
 /* All of them. */
 void ucpx_eps_free(struct ucp_worker *worker);
 
-/* A send of this endpoint is under way, and is no longer. */
+/* A send or an access of this endpoint is under way, and is no longer. */
 void ucpx_ep_adds(struct ucp_ep *ep, struct ucpx_record *record);
 void ucpx_ep_removes(struct ucpx_record *record);
 
@@ -143,17 +151,30 @@ bool ucpx_loss_shows(struct ucp_worker *worker, uint32_t peer, int error);
 /* Calls the error callbacks that are due.  How many. */
 unsigned ucpx_failures_report(struct ucp_worker *worker);
 
-/* The end of a send: the completion callback of the library. */
+/* The end of a send or an access: the completion callback of the library. */
 void ucpx_send_done(const struct mbx_completion *completion);
 
 /* ---- flush.c ---- */
 
-/* Waits until no active message of the endpoint is under way, or of the worker if ep is NULL.  The caller holds no lock. */
-/* The record waits until no active message of ep, or of its worker if that is NULL, is under way. */
+/* How many active messages and accesses of the endpoint are under way, or of the worker if ep is NULL. */
+static inline uint64_t ucpx_under_way(const struct ucp_worker *worker, const struct ucp_ep *ep)
+{
+    return ep != NULL ? ep->messages + ep->accesses : worker->messages + worker->accesses;
+}
+
+/* The record waits until none is.  ep may be NULL. */
 void ucpx_flush_add(struct ucpx_record *record, struct ucp_ep *ep);
+/* Waits until none is.  The caller holds no lock. */
 void ucpx_flush_wait(struct ucp_worker *worker, const struct ucp_ep *ep);
 /* Completes those that need not wait any longer. */
 unsigned ucpx_flushes_report(struct ucp_worker *worker);
+
+/* ---- region.c ---- */
+
+/* Registers the regions of the context with a new worker.  UCS_OK; UCS_ERR_NO_MEMORY. */
+ucs_status_t ucpx_regions_enter(struct ucp_worker *worker);
+/* Regions of the context are none of this worker's any more. */
+void ucpx_regions_leave(struct ucp_worker *worker);
 
 /* ---- say.c ---- */
 

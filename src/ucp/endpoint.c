@@ -2,7 +2,7 @@
 /*
  * endpoint.c - handles for peers, and what becomes of a peer that is gone.
  *
- *   create ──> in use ──close──> closed ──no send needs it──> freed
+ *   create ──> in use ──close──> closed ──no send, no access needs it──> freed
  *
  * MPI libraries take every status of a send but UCS_ERR_CANCELED for success.  So what waits for a peer that is gone stays
  * under way (is_withheld), a line says which rank it was, and the launcher ends the job, as it does over UCX.  Only a
@@ -10,8 +10,8 @@
  * once for each handle.
  *
  * Invariants (ucpx_worker_is_valid)
- *   I1  a record in the list of open sends is OPEN, and this is its endpoint
- *   I2  the worker's count of active messages is the sum of those of its endpoints
+ *   I1  a record in the list of open sends and accesses is OPEN, and this is its endpoint
+ *   I2  the worker's counts of active messages and of accesses are the sums of its endpoints' counts
  *   I3  an endpoint is in the list of failed ones only if it reports errors
  */
 #include "ucp/door.h"
@@ -60,7 +60,8 @@ struct ucp_ep *ucpx_ep_of_peer(struct ucp_worker *worker, uint32_t number)
 
 void ucpx_ep_let_go(struct ucp_ep *ep)
 {
-    if (ep->is_closed && ep->messages == 0 && ep->waits == 0 && list_is_empty(&ep->open))
+    if (ep->is_closed && ucpx_under_way(ep->worker, ep) == 0 && ep->waits == 0 &&
+        list_is_empty(&ep->open))
         ep_free(ep);
 }
 
@@ -198,7 +199,7 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
             mbx_version(), ep->peer);
 }
 
-/* ---- sends under way ---- */
+/* ---- sends and accesses under way ---- */
 
 void ucpx_ep_adds(struct ucp_ep *ep, struct ucpx_record *record)
 {
@@ -207,6 +208,9 @@ void ucpx_ep_adds(struct ucp_ep *ep, struct ucpx_record *record)
     if (record->kind == UCPX_MESSAGE) {
         ep->messages++;
         ep->worker->messages++;
+    } else if (record->kind == UCPX_ACCESS) {
+        ep->accesses++;
+        ep->worker->accesses++;
     }
 }
 
@@ -219,6 +223,9 @@ void ucpx_ep_removes(struct ucpx_record *record)
     if (record->kind == UCPX_MESSAGE) {
         ep->messages--;
         ep->worker->messages--;
+    } else if (record->kind == UCPX_ACCESS) {
+        ep->accesses--;
+        ep->worker->accesses--;
     }
     if (unlikely(ep->is_closed))
         ucpx_ep_let_go(ep);
@@ -293,8 +300,17 @@ unsigned ucpx_failures_report(struct ucp_worker *worker)
 static void say_error(const struct ucpx_record *record, int error)
 {
     if (error != 0 && error != -ECANCELED && !ucpx_is_loss(error))
-        LOG_ERROR("libucp: a send to peer %u has failed: %s", record->ep->peer,
+        LOG_ERROR("libucp: %s to peer %u has failed: %s",
+                  record->kind == UCPX_ACCESS ? "an access" : "a send", record->ep->peer,
                   mbx_strerror(error));
+}
+
+/* An access that nobody has a request for: the next flush says that it has failed. */
+static void note_lost(const struct ucpx_record *record, int error)
+{
+    if (error == 0 || record->kind != UCPX_ACCESS || !record->is_released)
+        return;
+    record->ep->lost = record->worker->lost = ucpx_status(error);
 }
 
 void ucpx_send_done(const struct mbx_completion *completion)
@@ -308,6 +324,7 @@ void ucpx_send_done(const struct mbx_completion *completion)
                           !(ucpx_loss_shows(ep->worker, ep->peer, error) && ep->reports_errors);
     if (record->is_withheld && !record->is_cancelled)
         return;
+    note_lost(record, error);
     ucpx_ep_removes(record);
     ucpx_record_end(record, ucpx_status(error));
 }
@@ -362,7 +379,7 @@ static ucs_status_ptr_t ep_close(struct ucp_ep *ep, bool is_forced, const struct
     if (is_forced)
         abandon_sends(ep);
     ep_shut(ep);
-    if (is_forced || ep->messages == 0) {
+    if (is_forced || ucpx_under_way(worker, ep) == 0) {
         ucpx_ep_let_go(ep);
         return ucpx_record_at_once(record, how, UCS_OK);
     }

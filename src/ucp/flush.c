@@ -2,8 +2,11 @@
 /*
  * flush.c - flush of an endpoint and of a worker.
  *
- * A flush waits for active messages, not for tagged sends: a program may flush a window while one of its synchronous
- * sends is pending.  It is complete when no active message is under way; those that begin meanwhile count, too.
+ * A flush waits for active messages and accesses, not for tagged sends: a program may flush a window while one of its
+ * synchronous sends is pending.  It is complete when none is under way, including any that begin meanwhile.  A peer
+ * answers an access when it has performed it, so that a flush needs no message of its own.
+ *
+ * An access without a request that has failed is reported by the next flush of its endpoint, and of its worker.
  *
  * Invariant (ucpx_worker_is_valid)
  *   I1  a record in the list of flushes is OPEN, and FLUSH or CLOSE
@@ -13,7 +16,16 @@
 
 static bool must_wait(const struct ucpx_record *record)
 {
-    return record->ep != NULL ? record->ep->messages != 0 : record->worker->messages != 0;
+    return ucpx_under_way(record->worker, record->ep) != 0;
+}
+
+/* The result of a flush of ep, or of the worker if that is NULL. */
+static ucs_status_t result_of(struct ucp_worker *worker, struct ucp_ep *ep)
+{
+    ucs_status_t *lost = ep != NULL ? &ep->lost : &worker->lost, status = *lost;
+
+    *lost = UCS_OK;
+    return status;
 }
 
 unsigned ucpx_flushes_report(struct ucp_worker *worker)
@@ -24,16 +36,18 @@ unsigned ucpx_flushes_report(struct ucp_worker *worker)
     list_for_each_safe (node, next, &worker->flushes) {
         struct ucpx_record *record = container_of(node, struct ucpx_record, link);
         struct ucp_ep *ep = record->ep;
+        ucs_status_t status;
 
         if (must_wait(record))
             continue;
+        status = record->kind == UCPX_FLUSH ? result_of(worker, ep) : UCS_OK;
         list_remove(node);
         record->ep = NULL;
         if (ep != NULL) {
             ep->waits--;
             ucpx_ep_let_go(ep);
         }
-        ucpx_record_end(record, UCS_OK);
+        ucpx_record_end(record, status);
         count++;
     }
     return count;
@@ -58,7 +72,7 @@ static ucs_status_ptr_t flush(struct ucp_worker *worker, struct ucp_ep *ep,
     record->ep = ep;
     if (!must_wait(record)) {
         record->ep = NULL;
-        return ucpx_record_at_once(record, how, UCS_OK);
+        return ucpx_record_at_once(record, how, result_of(worker, ep));
     }
     ucpx_flush_add(record, ep);
     return ucpx_request_of(record);
@@ -93,21 +107,32 @@ static ucs_status_ptr_t flush_nb(struct ucp_worker *worker, struct ucp_ep *ep,
     return flush_locked(worker, ep, &how);
 }
 
-static uint64_t under_way(struct ucp_worker *worker, const struct ucp_ep *ep)
+static bool is_under_way(struct ucp_worker *worker, const struct ucp_ep *ep)
 {
-    uint64_t messages;
+    bool is;
 
     ucpx_lock(worker);
-    messages = ep != NULL ? ep->messages : worker->messages;
+    is = ucpx_under_way(worker, ep) != 0;
     ucpx_unlock(worker);
-    return messages;
+    return is;
 }
 
-/* In a callback, too, where no other one is called. */
+/* A callback may call this, and no other callback is called then. */
 void ucpx_flush_wait(struct ucp_worker *worker, const struct ucp_ep *ep)
 {
-    while (under_way(worker, ep) != 0)
+    while (is_under_way(worker, ep))
         ucp_worker_progress(worker);
+}
+
+static ucs_status_t flush_all(struct ucp_worker *worker, struct ucp_ep *ep)
+{
+    ucs_status_t status;
+
+    ucpx_flush_wait(worker, ep);
+    ucpx_lock(worker);
+    status = result_of(worker, ep);
+    ucpx_unlock(worker);
+    return status;
 }
 
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
@@ -123,8 +148,7 @@ ucs_status_ptr_t ucp_ep_flush_nb(ucp_ep_h ep, unsigned flags, ucp_send_callback_
 
 ucs_status_t ucp_ep_flush(ucp_ep_h ep)
 {
-    ucpx_flush_wait(ep->worker, ep);
-    return UCS_OK;
+    return flush_all(ep->worker, ep);
 }
 
 ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param)
@@ -141,6 +165,5 @@ ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned flags,
 
 ucs_status_t ucp_worker_flush(ucp_worker_h worker)
 {
-    ucpx_flush_wait(worker, NULL);
-    return UCS_OK;
+    return flush_all(worker, NULL);
 }

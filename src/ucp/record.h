@@ -38,6 +38,7 @@ enum ucpx_kind {
     UCPX_RECV,      /* a tagged receive */
     UCPX_MESSAGE,   /* the send of an active message */
     UCPX_DATA,      /* the receive of the data of an active message */
+    UCPX_ACCESS,    /* a put, a get or an atomic */
     UCPX_FLUSH,     /* of an endpoint or a worker */
     UCPX_CLOSE,     /* of an endpoint */
     UCPX_PROBED,    /* a message that a probe has taken; not a request */
@@ -80,7 +81,7 @@ struct ucpx_record {
     void *user_data;
     ucp_tag_recv_info_t info; /* receives */
     uint64_t number;          /* of the library: mbx_request; PROBED: mbx_message */
-    struct ucp_ep *ep;        /* sends and waits */
+    struct ucp_ep *ep;        /* sends, accesses and waits */
     struct ucpx_generic *generic;
     void *generic_state;
     void *copy; /* what is sent, where the client's memory is free already */

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * region.c - memory that a client maps, and keys that no peer can use.
+ * region.c - memory that a client maps, and the keys with which peers access it.
+ *
+ *   ucp_mem_map     registers the memory with each worker of the context, under a number that is used once
+ *   ucp_rkey_pack   writes this number, the addresses and the rights into 32 bytes for the peers
+ *   unpack          reads them; they come from another process and may say anything
  *
  * Mapping succeeds for host memory, and allocates if it is asked to: MPI_Win_allocate of MPICH takes its memory from
- * here.  One-sided calls are not offered: ucp_ep_rkey_unpack() says that a key's memory is unreachable, and its clients
- * then use active messages.
+ * here.  Peers use the address that the memory has here.  A key is not a secret and proves nothing: the library of the
+ * memory's owner checks number, range and rights of each access.
+ *
+ * Invariants
+ *   I1  each region of a context is registered with each of its workers, except empty ones and those without rights
+ *
+ * Threads   the lock of the context guards its lists.  Whoever holds it may take the lock of a worker, and not the other
+ *           way round.
  */
+#include "ucp/region.h"
+
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,15 +26,104 @@
 #include "base/mem.h"
 #include "ucp/door.h"
 
-#define KEY_SIZE 32
-
-static const char key_mark[8] = "MBXUKEY";
+#define RIGHTS ((unsigned)(MBX_REMOTE_READ | MBX_REMOTE_WRITE))
 
 struct ucp_mem {
+    struct list link; /* in the list of the context */
     void *address;
     size_t length;
-    bool is_ours; /* mapped here */
+    uint64_t key;
+    unsigned rights; /* of peers; enum mbx_rights */
+    bool is_ours;    /* mapped here */
 };
+
+/* The bytes that travel. */
+struct key_bytes {
+    char mark[7];
+    uint8_t rights;
+    uint64_t key, address, length;
+};
+
+static_assert(sizeof(struct key_bytes) == 32, "the same in each process");
+
+static const char mark[sizeof((struct key_bytes *)0)->mark] = "MBXUKEY";
+
+/* ---- the regions of the workers ---- */
+
+static bool is_registered(const struct ucp_mem *mem)
+{
+    return mem->length != 0 && mem->rights != 0;
+}
+
+static int worker_add(struct ucp_worker *worker, const struct ucp_mem *mem)
+{
+    const struct mbx_region region = {.buf = mem->address,
+                                      .size = mem->length,
+                                      .address = (uintptr_t)mem->address,
+                                      .rights = mem->rights};
+    int err;
+
+    if (!is_registered(mem))
+        return 0;
+    ucpx_lock(worker);
+    err = mbx_register(worker->mbx, mem->key, &region);
+    ucpx_unlock(worker);
+    return err;
+}
+
+static void worker_remove(struct ucp_worker *worker, const struct ucp_mem *mem)
+{
+    if (!is_registered(mem))
+        return;
+    ucpx_lock(worker);
+    (void)mbx_deregister(worker->mbx, mem->key);
+    ucpx_unlock(worker);
+}
+
+/* With all workers, or with none. */
+static int add_to_all(struct ucp_context *context, const struct ucp_mem *mem)
+{
+    struct list *node, *done;
+    int err;
+
+    list_for_each (node, &context->workers) {
+        err = worker_add(container_of(node, struct ucp_worker, link), mem);
+        if (err < 0)
+            goto remove;
+    }
+    return 0;
+
+remove:
+    for (done = context->workers.next; done != node; done = done->next)
+        worker_remove(container_of(done, struct ucp_worker, link), mem);
+    return err;
+}
+
+/* A worker that is not added to the list is closed by the caller, which ends its regions. */
+ucs_status_t ucpx_regions_enter(struct ucp_worker *worker)
+{
+    struct ucp_context *context = worker->context;
+    struct list *node;
+    int err = 0;
+
+    pthread_mutex_lock(&context->lock);
+    list_for_each (node, &context->regions)
+        if (err == 0)
+            err = worker_add(worker, container_of(node, struct ucp_mem, link));
+    if (err == 0)
+        list_add_tail(&context->workers, &worker->link);
+    pthread_mutex_unlock(&context->lock);
+    return ucpx_status(err);
+}
+
+void ucpx_regions_leave(struct ucp_worker *worker)
+{
+    struct ucp_context *context = worker->context;
+
+    pthread_mutex_lock(&context->lock);
+    list_remove(&worker->link);
+    pthread_mutex_unlock(&context->lock);
+}
 
 /* ---- mapping ---- */
 
@@ -46,6 +147,20 @@ static void *map_pages(void *at, size_t size, bool is_fixed)
     return NULL;
 }
 
+static unsigned rights_of(const ucp_mem_map_params_t *params)
+{
+    if (!(params->field_mask & UCP_MEM_MAP_PARAM_FIELD_PROT))
+        return RIGHTS;
+    return (params->prot & UCP_MEM_MAP_PROT_REMOTE_READ ? MBX_REMOTE_READ : 0u) |
+           (params->prot & UCP_MEM_MAP_PROT_REMOTE_WRITE ? MBX_REMOTE_WRITE : 0u);
+}
+
+static bool lies_somewhere(const struct ucp_mem *mem)
+{
+    return mem->length == 0 ||
+           (mem->address != NULL && mem->length <= UINTPTR_MAX - (uintptr_t)mem->address);
+}
+
 static ucs_status_t mem_fill(struct ucp_mem *mem, const ucp_mem_map_params_t *params)
 {
     uint64_t fields = params->field_mask;
@@ -53,12 +168,13 @@ static ucs_status_t mem_fill(struct ucp_mem *mem, const ucp_mem_map_params_t *pa
 
     mem->address = fields & UCP_MEM_MAP_PARAM_FIELD_ADDRESS ? params->address : NULL;
     mem->length = params->length;
+    mem->rights = rights_of(params);
     mem->is_ours = flags & UCP_MEM_MAP_ALLOCATE && mem->length != 0;
     if (flags & UCP_MEM_MAP_FIXED && (!(flags & UCP_MEM_MAP_ALLOCATE) || mem->address == NULL ||
                                       (uintptr_t)mem->address % page_round(1) != 0))
         return UCS_ERR_INVALID_PARAM;
     if (!mem->is_ours)
-        return mem->address == NULL && mem->length != 0 ? UCS_ERR_INVALID_PARAM : UCS_OK;
+        return lies_somewhere(mem) ? UCS_OK : UCS_ERR_INVALID_PARAM;
     mem->address = map_pages(mem->address, page_round(mem->length), flags & UCP_MEM_MAP_FIXED);
     return mem->address != NULL ? UCS_OK : UCS_ERR_NO_MEMORY;
 }
@@ -70,18 +186,37 @@ static bool is_host_memory(const ucp_mem_map_params_t *params)
            params->memory_type >= UCS_MEMORY_TYPE_LAST;
 }
 
+static void mem_give_back(struct ucp_mem *mem)
+{
+    if (mem->is_ours)
+        munmap(mem->address, page_round(mem->length));
+    mem_free(mem);
+}
+
+static ucs_status_t mem_enter(struct ucp_context *context, struct ucp_mem *mem)
+{
+    int err;
+
+    pthread_mutex_lock(&context->lock);
+    mem->key = context->next_key++;
+    err = add_to_all(context, mem);
+    if (err == 0)
+        list_add_tail(&context->regions, &mem->link);
+    pthread_mutex_unlock(&context->lock);
+    return ucpx_status(err);
+}
+
 ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params,
                          ucp_mem_h *memh_p)
 {
     struct ucp_mem *mem;
     ucs_status_t status;
 
-    (void)context;
     if (!(params->field_mask & UCP_MEM_MAP_PARAM_FIELD_LENGTH))
         return UCS_ERR_INVALID_PARAM;
     if (!is_host_memory(params))
         return ucpx_unsupported("ucp_mem_map for memory other than the host's");
-    mem = mem_alloc(sizeof *mem);
+    mem = mem_calloc(1, sizeof *mem);
     if (mem == NULL)
         return UCS_ERR_NO_MEMORY;
     status = mem_fill(mem, params);
@@ -89,16 +224,26 @@ ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *para
         mem_free(mem);
         return status;
     }
+    status = mem_enter(context, mem);
+    if (status != UCS_OK) {
+        mem_give_back(mem);
+        return status;
+    }
     *memh_p = mem;
     return UCS_OK;
 }
 
+/* When this returns, no peer accesses the memory, and none will. */
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh)
 {
-    (void)context;
-    if (memh->is_ours)
-        munmap(memh->address, page_round(memh->length));
-    mem_free(memh);
+    struct list *node;
+
+    pthread_mutex_lock(&context->lock);
+    list_remove(&memh->link);
+    list_for_each (node, &context->workers)
+        worker_remove(container_of(node, struct ucp_worker, link), memh);
+    pthread_mutex_unlock(&context->lock);
+    mem_give_back(memh);
     return UCS_OK;
 }
 
@@ -132,18 +277,30 @@ void ucp_mem_print_info(const char *mem_size, ucp_context_h context, FILE *strea
 
 /* ---- keys ---- */
 
+void *ucpx_key_pack(const struct ucp_mem *mem, size_t *size)
+{
+    struct key_bytes *bytes = mem_alloc(sizeof *bytes);
+
+    if (bytes == NULL)
+        return NULL;
+    *bytes = (struct key_bytes){.rights = (uint8_t)mem->rights,
+                                .key = mem->key,
+                                .address = (uintptr_t)mem->address,
+                                .length = mem->length};
+    memcpy(bytes->mark, mark, sizeof mark);
+    *size = sizeof *bytes;
+    return bytes;
+}
+
 ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h memh, void **rkey_buffer_p,
                            size_t *size_p)
 {
-    unsigned char *key = mem_calloc(1, KEY_SIZE);
+    void *bytes = ucpx_key_pack(memh, size_p);
 
     (void)context;
-    (void)memh;
-    if (key == NULL)
+    if (bytes == NULL)
         return UCS_ERR_NO_MEMORY;
-    memcpy(key, key_mark, sizeof key_mark);
-    *rkey_buffer_p = key;
-    *size_p = KEY_SIZE;
+    *rkey_buffer_p = bytes;
     return UCS_OK;
 }
 
@@ -152,15 +309,43 @@ void ucp_rkey_buffer_release(void *rkey_buffer)
     mem_free(rkey_buffer);
 }
 
+/* If the mark is not ours, nothing after it is read. */
 ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h *rkey_p)
 {
+    struct key_bytes bytes;
+    struct ucp_rkey *key;
+
     (void)ep;
-    (void)rkey_p;
-    return memcmp(rkey_buffer, key_mark, sizeof key_mark) == 0 ? UCS_ERR_UNREACHABLE
-                                                               : UCS_ERR_INVALID_PARAM;
+    if (memcmp(rkey_buffer, mark, sizeof mark) != 0)
+        return UCS_ERR_INVALID_PARAM;
+    memcpy(&bytes, rkey_buffer, sizeof bytes);
+    if (bytes.rights & ~RIGHTS || bytes.length > UINT64_MAX - bytes.address)
+        return UCS_ERR_INVALID_PARAM;
+    if (bytes.rights == 0)
+        return UCS_ERR_UNREACHABLE;
+    key = mem_alloc(sizeof *key);
+    if (key == NULL)
+        return UCS_ERR_NO_MEMORY;
+    *key = (struct ucp_rkey){.key = bytes.key,
+                             .address = bytes.address,
+                             .length = bytes.length,
+                             .rights = bytes.rights};
+    *rkey_p = key;
+    return UCS_OK;
 }
 
-/* No key has been unpacked. */
+int ucpx_keys_compare(const struct ucp_rkey *a, const struct ucp_rkey *b)
+{
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    if (a->address != b->address)
+        return a->address < b->address ? -1 : 1;
+    if (a->length != b->length)
+        return a->length < b->length ? -1 : 1;
+    return (int)a->rights - (int)b->rights;
+}
+
+/* The memory of a peer is not mapped here. */
 ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p)
 {
     (void)rkey;
@@ -171,5 +356,5 @@ ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p)
 
 void ucp_rkey_destroy(ucp_rkey_h rkey)
 {
-    (void)rkey;
+    mem_free(rkey);
 }

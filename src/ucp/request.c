@@ -139,6 +139,7 @@ ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
                                         [UCPX_RECV] = "tagged receive",
                                         [UCPX_MESSAGE] = "active message",
                                         [UCPX_DATA] = "data of an active message",
+                                        [UCPX_ACCESS] = "one-sided access",
                                         [UCPX_FLUSH] = "flush",
                                         [UCPX_CLOSE] = "close",
                                         [UCPX_PROBED] = "message of a probe",

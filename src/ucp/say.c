@@ -57,6 +57,10 @@ ucs_status_t ucpx_status(int error)
         return UCS_ERR_INVALID_PARAM;
     case ENOTCONN:
         return UCS_ERR_CONNECTION_RESET;
+    case EACCES: /* an access: no such key, or not this right */
+        return UCS_ERR_REJECTED;
+    case ERANGE: /* an access beyond the region */
+        return UCS_ERR_OUT_OF_RANGE;
     case EHOSTUNREACH:
     case EPROTONOSUPPORT:
         return UCS_ERR_UNREACHABLE;

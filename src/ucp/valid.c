@@ -48,17 +48,19 @@ static bool pool_is_valid(const struct ucp_worker *worker)
 static bool eps_are_valid(const struct ucp_worker *worker)
 {
     const struct list *node;
-    uint64_t messages = 0;
+    uint64_t messages = 0, accesses = 0;
 
     list_for_each (node, &worker->endpoints) {
         const struct ucp_ep *ep = container_of(node, const struct ucp_ep, link);
 
         messages += ep->messages;
+        accesses += ep->accesses;
         if (!HOLDS("endpoint.c I1", records_are(&ep->open, UCPX_OPEN)) ||
             !HOLDS("endpoint.c I3", !list_is_linked(&ep->failed_link) || ep->reports_errors))
             return false;
     }
     return HOLDS("endpoint.c I2", messages == worker->messages) &&
+           HOLDS("endpoint.c I2", accesses == worker->accesses) &&
            HOLDS("flush.c I1", records_are(&worker->flushes, UCPX_OPEN));
 }
 

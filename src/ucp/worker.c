@@ -35,8 +35,12 @@ static int open_mbx(struct ucp_worker *worker)
     /* the lock of the worker guards also what is ours */
     const char *params[] = {"THREADS=one", is_oversubscribed() ? "OVERSUBSCRIBED=yes" : NULL,
                             NULL};
+    struct mbx_limits limits;
+    int err = mbx_open(&(struct mbx_config){.params = params}, &worker->mbx);
 
-    return mbx_open(&(struct mbx_config){.params = params}, &worker->mbx);
+    if (err == 0 && mbx_limits_get(worker->mbx, &limits, sizeof limits) == 0)
+        worker->inject = limits.inject;
+    return err;
 }
 
 static void worker_fill(struct ucp_worker *worker, struct ucp_context *context,
@@ -47,7 +51,8 @@ static void worker_fill(struct ucp_worker *worker, struct ucp_context *context,
     worker->context = context;
     worker->mode = fields & UCP_WORKER_PARAM_FIELD_THREAD_MODE ? params->thread_mode
                                                                : UCS_THREAD_MODE_SINGLE;
-    worker->has_lock = worker->mode == UCS_THREAD_MODE_MULTI;
+    /* whichever thread maps memory registers it with all workers */
+    worker->has_lock = worker->mode == UCS_THREAD_MODE_MULTI || context->is_shared;
     snprintf(worker->name, sizeof worker->name, "%s",
              fields & UCP_WORKER_PARAM_FIELD_NAME ? params->name : "matchbox");
     list_init(&worker->ready);
@@ -102,6 +107,8 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
         return ucpx_status(err);
     }
     status = ucpx_am_open(worker);
+    if (status == UCS_OK)
+        status = ucpx_regions_enter(worker);
     if (status != UCS_OK) {
         ucp_worker_destroy(worker);
         return status;
@@ -113,6 +120,7 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
 /* Sends that could not be delivered in time are logged by the library; what is still open has no callback any more. */
 void ucp_worker_destroy(ucp_worker_h worker)
 {
+    ucpx_regions_leave(worker);
     mbx_close(worker->mbx);
     ucpx_am_close(worker);
     ucpx_eps_free(worker);
@@ -225,6 +233,7 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
     return moved;
 }
 
+/* A peer performs the accesses of one worker in the order of the calls, and UCX orders nothing between peers. */
 ucs_status_t ucp_worker_fence(ucp_worker_h worker)
 {
     (void)worker;

@@ -194,7 +194,8 @@ ucs_status_t open_all(void)
     ucp_params_t params = {.field_mask =
                                UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE |
                                UCP_PARAM_FIELD_REQUEST_INIT | UCP_PARAM_FIELD_REQUEST_CLEANUP,
-                           .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA |
+                                       UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64,
                            .request_size = CLIENT_SIZE,
                            .request_init = init,
                            .request_cleanup = cleanup};
@@ -251,13 +252,10 @@ static void same_address(void)
 static const struct part {
     const char *name;
     void (*run)(void);
-} parts[] = {{"addresses", same_address},
-             {"requests", requests_contract},
-             {"receives", receives_contract},
-             {"messages", messages_contract},
-             {"datatypes", datatypes_contract},
-             {"regions", regions_contract},
-             {"wait", wait_contract}};
+} parts[] = {{"addresses", same_address},       {"requests", requests_contract},
+             {"receives", receives_contract},   {"messages", messages_contract},
+             {"datatypes", datatypes_contract}, {"regions", regions_contract},
+             {"wait", wait_contract},           {"onesided", onesided_contract}};
 
 static bool is_wanted(const char *name, int argc, char **argv)
 {

@@ -75,6 +75,7 @@ void messages_contract(void);
 void datatypes_contract(void);
 void regions_contract(void);
 void wait_contract(void);
+void onesided_contract(void);
 ucs_status_t open_all(void);
 void close_all(void);
 

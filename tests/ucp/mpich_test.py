@@ -20,9 +20,10 @@ from patience import PATIENCE_S  # noqa: E402
 # Left out: errors, and truncation in rules and datatypes: MPICH 4.0.2 also ends the program in MPI_Wait over UCX.
 PROGRAMS = ["p2p", "collectives", "order", "patterns", "rules --no-truncation", "rules --no-truncation --mixed",
             "rules --threads 4 --no-truncation", "datatypes --over-ofi 2 20", "datatypes --over-ofi --threads 3 5", "typemaps 1 300",
-            "threads", "onesided", "many", "forked", "app_amr", "app_farm", "app_farm --posted 0"]
+            "threads", "onesided", "windows", "many", "forked", "app_amr", "app_farm", "app_farm --posted 0"]
 TRIES = 20
-SOURCES = {"rules": ["tests/mpi/rules.c", "tests/mpi/rules_oracle.c"], "app_amr": ["bench/app_amr.c"], "app_farm": ["bench/app_farm.c"]}
+SOURCES = {"rules": ["tests/mpi/rules.c", "tests/mpi/rules_oracle.c"], "app_amr": ["bench/app_amr.c"], "app_farm": ["bench/app_farm.c"],
+           "windows": ["tests/ucp/windows.c"]}
 
 
 class Failed(Exception):
@@ -69,6 +70,19 @@ class Test:
         theirs, ours = run(*words), run(*self.mbx, *words)
         expect(theirs.returncode == 0 and len(theirs.stdout.splitlines()) > 100, theirs, "statuses over UCX")
         expect(ours.stdout == theirs.stdout, ours, "statuses differ from those over UCX")
+
+    def windows_are_accessed_directly(self, ranks):
+        """Each rank makes 162 puts or more to others; each one is performed by the rank whose memory it is."""
+        done = run(*self.mbx, "mpiexec.mpich", "-n", str(ranks), f"{self.folder}/windows", MBX_STATS_FILE=f"{self.folder}/stats.%r")
+        expect(done.returncode == 0, done, "windows, with statistics")
+        counts = []
+        for rank in range(ranks):
+            with open(f"{self.folder}/stats.{rank}", encoding="utf-8") as file:
+                counts.append({name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", file.read())})
+            expect(counts[-1]["puts"] >= 162 and counts[-1]["gets"] >= 160 and counts[-1]["access_errors"] == 0, done,
+                   f"puts and gets of rank {rank} are accesses: {counts[-1]}")
+        for made, served in (("puts", "served_writes"), ("gets", "served_reads")):
+            expect(sum(count[made] for count in counts) == sum(count[served] for count in counts), done, f"all {made} are served")
 
     def each_rank_says_its_way(self):
         done = run(*self.mbx, "-v", "--summary", "mpiexec.mpich", "-n", "2", f"{self.folder}/order")
@@ -129,6 +143,7 @@ class Test:
     def all(self, ranks):
         for count in ranks:
             self.programs_are_right(count)
+            self.windows_are_accessed_directly(count)
         self.statuses_are_those_of_ucx()
         self.each_rank_says_its_way()
         self.a_killed_rank_ends_the_job()

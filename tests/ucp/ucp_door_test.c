@@ -3,7 +3,7 @@
  * ucp_door_test.c - libucp over Matchbox: what UCX's own library is not asked.
  *
  * Addresses and active messages that no correct peer sends, a peer that dies, requests that are released twice, memory that is
- * short, threads, and what is not offered.  The files of src/ucp are linked in.
+ * short, threads, and what is not offered.  The files of src/ucp are linked in.  ucp_access_test.c has accesses.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,117 +14,17 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "tests/ucp/pair.h"
 #include "ucp/address.h"
 #include "ucp/door.h"
 
 #define SIZE 1000
-
-static ucp_context_h context;
-static ucp_worker_h here, there;
-static ucp_ep_h to;
-
-/* ---- the log ---- */
-
-static char last_line[512];
-static int lines;
-
-static void note(void *user, enum mbx_log_level level, const char *text)
-{
-    (void)user;
-    if (level > MBX_LOG_WARN)
-        return;
-    snprintf(last_line, sizeof last_line, "%s", text);
-    lines++;
-}
-
-/* ---- two workers ---- */
-
-static ucs_status_t connect_to(ucp_worker_h worker, const void *address, bool reports,
-                               ucp_err_handler_cb_t cb, ucp_ep_h *ep)
-{
-    const ucp_ep_params_t params = {
-        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
-        .address = address,
-        .err_mode = reports ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE,
-        .err_handler = {.cb = cb, .arg = &here}};
-
-    return ucp_ep_create(worker, &params, ep);
-}
-
-static ucs_status_t open_worker(ucs_thread_mode_t mode, ucp_worker_h *worker)
-{
-    const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                        .thread_mode = mode};
-
-    return ucp_worker_create(context, &params, worker);
-}
-
-static ucs_status_t open_context(void)
-{
-    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                 .features = UCP_FEATURE_TAG | UCP_FEATURE_AM};
-
-    return ucp_init(&params, NULL, &context);
-}
-
-static ucs_status_t open_pair(ucs_thread_mode_t mode)
-{
-    ucp_address_t *address;
-    ucs_status_t status;
-    size_t size;
-
-    context = NULL;
-    here = there = NULL;
-    if ((status = open_context()) != UCS_OK || (status = open_worker(mode, &here)) != UCS_OK ||
-        (status = open_worker(mode, &there)) != UCS_OK ||
-        (status = ucp_worker_get_address(there, &address, &size)) != UCS_OK)
-        return status;
-    status = connect_to(here, address, false, NULL, &to);
-    ucp_worker_release_address(there, address);
-    return status;
-}
-
-static void close_pair(void)
-{
-    if (here != NULL)
-        ucp_worker_destroy(here);
-    if (there != NULL)
-        ucp_worker_destroy(there);
-    if (context != NULL)
-        ucp_cleanup(context);
-}
-
-static int open_both(void **state)
-{
-    (void)state;
-    lines = 0;
-    mbx_log_callback(note, NULL);
-    return open_pair(UCS_THREAD_MODE_SINGLE) == UCS_OK ? 0 : -1;
-}
-
-static int close_both(void **state)
-{
-    (void)state;
-    close_pair();
-    mbx_log_callback(NULL, NULL);
-    return mem_live() == 0 ? 0 : -1;
-}
-
-static void turn(void)
-{
-    if (ucp_worker_progress(here) + ucp_worker_progress(there) == 0)
-        sched_yield();
-}
 
 /* ---- addresses ---- */
 
@@ -640,10 +540,10 @@ static void what_is_not_offered_is_refused(void **state)
     assert_ptr_equal(ucp_tag_send_nbx(to, &byte, 1, 1, &unknown),
                      UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
     assert_non_null(strstr(last_line, "unknown bits 400000"));
-    assert_int_equal(ucp_put_nbi(to, &byte, 1, 0, NULL), UCS_ERR_UNSUPPORTED);
-    assert_non_null(strstr(last_line, "ucp_put_nbi is not supported"));
+    assert_int_equal(ucp_stream_worker_poll(here, NULL, 0, 0), UCS_ERR_UNSUPPORTED);
+    assert_non_null(strstr(last_line, "ucp_stream_worker_poll is not supported"));
     lines = 0;
-    assert_int_equal(ucp_put_nbi(to, &byte, 1, 0, NULL), UCS_ERR_UNSUPPORTED);
+    assert_int_equal(ucp_stream_worker_poll(here, NULL, 0, 0), UCS_ERR_UNSUPPORTED);
     assert_int_equal(lines, 0);
 }
 
@@ -699,46 +599,6 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     assert_int_equal(status, UCS_ERR_CONNECTION_RESET);
     assert_non_null(ep);
     errors_told++;
-}
-
-/* Opens a worker, says its address, and makes progress until it is killed. */
-static void live(int out)
-{
-    unsigned char bytes[UCPX_ADDRESS_MAX] = {0};
-    ucp_address_t *address;
-    ucp_worker_h worker;
-    size_t size;
-
-    if (open_context() != UCS_OK || open_worker(UCS_THREAD_MODE_SINGLE, &worker) != UCS_OK ||
-        ucp_worker_get_address(worker, &address, &size) != UCS_OK)
-        _exit(1);
-    memcpy(bytes, address, size);
-    if (write(out, bytes, sizeof bytes) != sizeof bytes)
-        _exit(1);
-    for (;;)
-        if (ucp_worker_progress(worker) == 0)
-            sched_yield();
-}
-
-static pid_t start_peer(unsigned char address[UCPX_ADDRESS_MAX])
-{
-    int ends[2];
-    pid_t child;
-
-    assert_int_equal(pipe(ends), 0);
-    child = fork();
-    if (child == 0)
-        live(ends[1]);
-    close(ends[1]);
-    assert_int_equal(read(ends[0], address, UCPX_ADDRESS_MAX), UCPX_ADDRESS_MAX);
-    close(ends[0]);
-    return child;
-}
-
-static void kill_peer(pid_t child)
-{
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
 }
 
 static void a_death_does_not_complete_requests(void **state)

@@ -243,7 +243,7 @@ static void add_ucx_of_open_mpi(struct surroundings *s)
     add(s, "OMPI_MCA_pml", "ucx", NULL, true);
     add(s, "OMPI_MCA_pml_ucx_tls", "any", NULL, true);
     add(s, "OMPI_MCA_pml_ucx_devices", "any", NULL, true);
-    add(s, "OMPI_MCA_osc", "^ucx", NULL, false);
+    add(s, "OMPI_MCA_osc", "ucx,sm", NULL, false);
 }
 
 /* command: or NULL. */

@@ -298,6 +298,13 @@ bool shm_sweep(struct shm *shm, uint64_t now)
     return link_sweep(shm, SWEEP_COUNT) || found;
 }
 
+/* Rings are drained in turn.  A sender that must arrive between two packets of another one would never do so, if these
+ * two always came in the same turns. */
+static void shm_turn_skip(struct shm *shm)
+{
+    shm->turn = shm->turn < shm->hot_count ? shm->turn + 1 : 1;
+}
+
 /* Once the process is registered, its senders need no fences any more. */
 static void settle_fences(struct shm *shm)
 {
@@ -325,6 +332,7 @@ static void shm_packets_tend(struct shm *shm)
     inbound_recheck(shm, now);
     inbound_cool_idle(shm);
     shm_sweep(shm, now);
+    shm_turn_skip(shm);
 }
 
 static inline int poll_hot(struct shm *shm, int budget)
