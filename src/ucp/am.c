@@ -7,8 +7,8 @@
  *                 │           └──> TAKEN               it has given it up while the handler runs
  *                 └──> WAITING                         for data of long messages of the same peer
  *
- * POSTED_COUNT receives are always posted, so that an active message never waits for a tagged receive.  What a client
- * keeps is replaced by other buffers.  So is what waits, up to BUFFERS_MAX; then senders wait.
+ * POSTED_COUNT receives are always posted, so that an active message never waits for a tagged receive.  If a
+ * client keeps a buffer, or a message waits in one, another buffer takes its place, up to BUFFERS_MAX; then senders wait.
  *
  * The messages of one peer are handled in the order in which it has sent them: while the data of a long one is on its
  * way, the later ones wait.  A handler that receives the data itself is called at once, with a descriptor.  Data that
@@ -18,7 +18,7 @@
  *
  * Invariants (ucpx_worker_is_valid)
  *   I1  a slot is in the list that its state names
- *   I2  posted_count is the length of the list of posted slots, and kept_count of those that the client has
+ *   I2  posted_count is the length of the list of posted slots, and kept_count is the number of slots that the client has
  *   I3  outside of handlers, a peer has messages that wait only while it is ahead with data (ucpx_peer_is_ahead)
  */
 #include "ucp/am.h"

@@ -24,8 +24,8 @@
  *   tag    bits 0-15 the handler's id, 16 long, 17 the handler gets an endpoint for its reply, 18 the
  *          handler gets the data as a whole; the others are 0
  *   data   bits 0-31 the length of the client's header, 32-63 of the data in this message
- *   bytes  the data, 0 to 7 bytes that mean nothing, the header.  Of a long one the data is struct
- *          ucpx_long, and the message of that number on UCPX_ID_DATA is the client's data */
+ *   bytes  the data, 0 to 7 bytes that mean nothing, the header.  The data of a long message is
+ *          struct ucpx_long, and the message of that number on UCPX_ID_DATA is the client's data */
 #define UCPX_AM_LONG  (UINT64_C(1) << 16)
 #define UCPX_AM_REPLY (UINT64_C(1) << 17)
 #define UCPX_AM_WHOLE (UINT64_C(1) << 18)
@@ -87,7 +87,7 @@ struct ucpx_am {
     bool may_resume; /* a peer's messages that waited for drops need not wait any longer */
     struct list arrived, posted;
     unsigned posted_count, buffer_count,
-        kept_count;         /* all, and of them those that the client has */
+        kept_count;         /* all, and how many of them the client has */
     struct list collected;  /* of slots: data of long messages that are complete */
     struct list kept;       /* of slots that the client has */
     struct list collecting; /* of slots: data of long messages on its way */

@@ -40,7 +40,7 @@ static size_t size_with_header(size_t data, size_t header)
     return header == 0 ? data : round_up(data, 8) + header;
 }
 
-/* Behind data that is there already. */
+/* Adds the header after the data. */
 static void add_header(unsigned char *bytes, size_t data, const struct sending *s)
 {
     if (s->header_size == 0)

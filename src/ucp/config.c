@@ -2,8 +2,8 @@
 /*
  * config.c - ucp_config_read() and its relatives.
  *
- * UCX's variables have no effect here, which one line at level info says, with their names.  What a client sets itself
- * is kept and printed, and has no effect either.
+ * UCX's variables have no effect here, which one line at level info says, with their names.  A value that a client
+ * sets is kept and printed, and has no effect either.
  */
 #include "ucp/door.h"
 

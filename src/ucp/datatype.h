@@ -30,8 +30,8 @@ static inline bool ucpx_contiguous_size(ucp_datatype_t datatype, size_t count, s
     return !__builtin_mul_overflow((size_t)(datatype >> UCP_DATATYPE_SHIFT), count, size);
 }
 
-/* Describes the data of an operation.  Of a generic datatype this begins to pack or to unpack, and the record keeps
- * it until ucpx_data_end().  Not UCS_OK: nothing has begun. */
+/* Describes the data of an operation.  With a generic datatype this begins to pack or to unpack, and the record
+ * keeps it until ucpx_data_end().  Not UCS_OK: nothing has begun. */
 ucs_status_t ucpx_data_begin(struct ucpx_data *data, struct ucpx_record *record,
                              enum ucpx_way way, void *buffer, size_t count,
                              ucp_datatype_t datatype);

@@ -63,7 +63,7 @@ struct ucp_worker {
     struct ucp_context *context;
     const struct ucpx_record *held; /* the present call handles its end itself */
     struct list ready,
-        due;        /* of records that are ENDED: new ones, those that are being reported */
+        due; /* of records that are ENDED: new ones, and the ones that are being reported */
     unsigned depth; /* of ucp_worker_progress() that reports: 0 or 1 */
     struct door_idle idle;
     struct ucpx_pool pool;
@@ -146,7 +146,7 @@ void ucpx_ep_removes(struct ucpx_record *record);
 
 /* Does this error of the library say that the peer is gone? */
 bool ucpx_is_loss(int error);
-/* The peer is gone: is the client to see that of what it does with this peer?  If so, the error callbacks are due. */
+/* The peer is gone: does the client get an error for its operations with this peer?  If so, the error callbacks are due. */
 bool ucpx_loss_shows(struct ucp_worker *worker, uint32_t peer, int error);
 /* Calls the error callbacks that are due.  How many. */
 unsigned ucpx_failures_report(struct ucp_worker *worker);
@@ -166,7 +166,7 @@ static inline uint64_t ucpx_under_way(const struct ucp_worker *worker, const str
 void ucpx_flush_add(struct ucpx_record *record, struct ucp_ep *ep);
 /* Waits until none is.  The caller holds no lock. */
 void ucpx_flush_wait(struct ucp_worker *worker, const struct ucp_ep *ep);
-/* Completes those that need not wait any longer. */
+/* Completes the flushes that need not wait any longer. */
 unsigned ucpx_flushes_report(struct ucp_worker *worker);
 
 /* ---- region.c ---- */

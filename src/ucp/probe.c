@@ -2,8 +2,8 @@
 /*
  * probe.c - probes for tagged messages.
  *
- * UCX's probes make no progress, and those of the library do, once, if they find nothing.  No client sees the difference,
- * because callbacks wait for ucp_worker_progress().
+ * UCX's probes make no progress.  A probe of the library makes progress once if it finds nothing.  No client sees the
+ * difference, because callbacks wait for ucp_worker_progress().
  */
 #include "ucp/receive.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive.c - tagged receives, and those of messages that a probe has taken.
+ * receive.c - tagged receives, and receives of messages that a probe has taken.
  *
  *   mbx_try_recv    contiguous data of a message that has arrived: no request of the library
  *   mbx_recv        all others

@@ -144,10 +144,10 @@ void ucpx_record_put(struct ucpx_record *record);
 /* A record that is OPEN: the client's, or from the pool; NULL if memory is short. */
 struct ucpx_record *ucpx_record_begin(struct ucp_worker *worker, enum ucpx_kind kind,
                                       const struct ucpx_how *how);
-/* The operation has ended within the call that starts it.  What that call returns. */
+/* The operation has ended within the call that starts it.  Returns the value that the call returns. */
 ucs_status_ptr_t ucpx_record_at_once(struct ucpx_record *record, const struct ucpx_how *how,
                                      ucs_status_t status);
-/* The operation has not begun.  What the call returns. */
+/* The operation has not begun.  Returns the value that the call returns. */
 ucs_status_ptr_t ucpx_record_refuse(struct ucpx_record *record, ucs_status_t status);
 
 /* The operation has ended: within a call of the library, or not.  The callback is due. */
