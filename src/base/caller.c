@@ -6,10 +6,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 #include <unwind.h>
 
@@ -139,6 +142,19 @@ static OUT_OF_LINE void caller_walk(struct walk *walk)
     _Unwind_Backtrace(visit, walk);
 }
 
+/* Is this the function of another language for a call of MPI, as mpi_recv_, MPI_RECV, pmpi_recv__, mpi_recv_f08_ and ompi_recv_f
+ * are for MPI_Recv? */
+static bool is_binding(const char *call, const char *symbol)
+{
+    size_t length = strlen(call);
+
+    if (symbol == NULL)
+        return false;
+    symbol += symbol[0] == 'p' || symbol[0] == 'P' || symbol[0] == 'o';
+    return strncasecmp(call, symbol, length) == 0 &&
+           (symbol[length] == '\0' || symbol[length] == '_');
+}
+
 /* Finds the call among the frames, and writes its name.  The index of the frame that it returns
  * to; -1: there is none. */
 static int find_call(const struct walk *walk, char name[CALLER_CALL])
@@ -156,12 +172,14 @@ static int find_call(const struct walk *walk, char name[CALLER_CALL])
         call = info.dli_sname != NULL ? mpi_call(info.dli_sname) : NULL;
         if (call == NULL && i + 1 < walk->count)
             call = jumped_from(&info, (const void *)(uintptr_t)walk->frames[i + 1]);
-        if (call == NULL &&
+        if (call == NULL && !(has_mpi && is_binding(name, info.dli_sname)) &&
             (has_mpi || info.dli_sname == NULL || strncmp(info.dli_sname, "mbx_", 4) != 0))
+            continue;
+        found = i + 1 < walk->count ? i + 1 : -1;
+        if (has_mpi && is_binding(name, info.dli_sname))
             continue;
         has_mpi |= call != NULL;
         snprintf(name, CALLER_CALL, "%s", call != NULL ? call : info.dli_sname);
-        found = i + 1 < walk->count ? i + 1 : -1;
     }
     return found;
 }
@@ -183,8 +201,23 @@ void caller_find(struct caller *caller)
 /* From a return address to the next one on the stack; these two are none. */
 enum { DISTANCE_END = 0, DISTANCE_VARIES = 1 };
 
-/* The highest slot that this thread has seen: nothing is read above it. */
-static _Thread_local uint64_t highest_slot;
+/* A part of one stack of this thread, by its lowest and highest slot: nothing is read outside.  A coroutine has a stack of
+ * its own. */
+static _Thread_local struct {
+    uint64_t lowest, highest;
+} seen;
+
+/* A walk has found slots of one stack, from the first to the last one. */
+static void see(uint64_t first, uint64_t last)
+{
+    if (first > seen.highest || last < seen.lowest) { /* perhaps another stack */
+        seen.lowest = first;
+        seen.highest = last;
+        return;
+    }
+    seen.lowest = first < seen.lowest ? first : seen.lowest;
+    seen.highest = last > seen.highest ? last : seen.highest;
+}
 
 /* The entry of this address, or the free entry that it would take; NULL: there is no room. */
 static OUT_OF_LINE struct caller_step *step_of(struct caller_learnt *learnt, uint64_t address)
@@ -231,18 +264,21 @@ static OUT_OF_LINE uint64_t walk_and_learn(struct caller_learnt *learnt, uint64_
     for (; i < at; i++)
         learn(learnt, walk.frames[i], walk.slots[i + 1] - walk.slots[i]);
     learn(learnt, walk.frames[at], DISTANCE_END);
-    if (walk.slots[at] > highest_slot)
-        highest_slot = walk.slots[at];
+    see(slot, walk.slots[at]);
     return walk.frames[at];
 }
+
+#if defined __x86_64__
 
 /* The address by learnt distances from this slot on; 0: not known, or due to be checked.  It may read
  * what a sanitizer regards as another function's. */
 __attribute__((no_sanitize_address, no_sanitize_thread)) static uint64_t
 follow(struct caller_learnt *learnt, uint64_t slot)
 {
-    uint64_t highest = highest_slot;
+    uint64_t highest = seen.highest;
 
+    if (slot < seen.lowest)
+        return 0;
     while (slot <= highest) {
         uint64_t address = *(const uint64_t *)(uintptr_t)slot;
         struct caller_step *step = &learnt->steps[hash_mix(address) % CALLER_STEPS];
@@ -261,6 +297,8 @@ follow(struct caller_learnt *learnt, uint64_t slot)
     return 0;
 }
 
+#endif
+
 OUT_OF_LINE uint64_t caller_address(struct caller_learnt *learnt)
 {
     uint64_t slot = 0, address = 0;
@@ -275,16 +313,17 @@ OUT_OF_LINE uint64_t caller_address(struct caller_learnt *learnt)
 int caller_place(uint64_t address, char path[CALLER_PATH], uint64_t *at)
 {
     struct link_map *map = NULL;
+    char whole[PATH_MAX];
     Dl_info info;
-    ssize_t length;
+    ssize_t length = 0;
 
     if (dladdr1((void *)(uintptr_t)address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 ||
         map == NULL)
         return -ENOENT;
     if (map->l_name[0] == '\0') /* the program itself */
         length = readlink("/proc/self/exe", path, CALLER_PATH);
-    else
-        length = snprintf(path, CALLER_PATH, "%s", map->l_name);
+    else if (realpath(map->l_name, whole) != NULL)
+        length = snprintf(path, CALLER_PATH, "%s", whole);
     if (length <= 0 || length >= CALLER_PATH)
         return -ENOENT;
     path[length] = '\0';

@@ -27,7 +27,7 @@ struct caller {
 
 void caller_find(struct caller *caller);
 
-#define CALLER_STEPS 256
+#define CALLER_STEPS 4096
 
 /* The distances that were learnt, for callers that take turns.  Begins as zeros. */
 struct caller_learnt {
@@ -40,12 +40,14 @@ struct caller_learnt {
 };
 
 /* The address of caller_find(), or 0.  The distances are checked by a walk of the stack at
- * the 1st, 2nd, 4th, 8th ... use of an answer.  A distance that has changed is not used again.  If a call
- * of MPI calls the program, and the program calls MPI, the address is of either call. */
+ * the 1st, 2nd, 4th, 8th ... use of an answer.  A distance that has changed is not used
+ * again.  Nothing is read outside of the part of the stack that walks have seen, because a
+ * program may have several stacks.  A program with thousands of places walks more often.  If a
+ * call of MPI calls the program, and the program calls MPI, the address is of either call. */
 uint64_t caller_address(struct caller_learnt *learnt);
 
-/* Finds the file that is mapped at an address of this process: its path, and in *at the address
- * as the symbols of that file count it.  0; -ENOENT no file is mapped there, or its name is too
+/* Finds the file that is mapped at an address of this process: its path from the root, and in
+ * *at the address as the symbols of that file count it.  0; -ENOENT no file is mapped there, or its name is too
  * long. */
 int caller_place(uint64_t address, char path[CALLER_PATH], uint64_t *at);
 

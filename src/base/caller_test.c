@@ -9,7 +9,10 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <ucontext.h>
 
 #include "base/base.h"
 #include "base/caller.h"
@@ -19,6 +22,7 @@
 int MPI_Recv(void (*look)(void));
 int MPI_Waitany(void (*look)(void));
 int MPI_Send(void (*look)(void), size_t room);
+int mpi_recv_(void (*look)(void));
 
 static struct caller caller;
 
@@ -33,6 +37,22 @@ static void test_a_call_has_the_name_of_its_function(void **state)
     assert_int_equal(MPI_Recv(look), 1);
     assert_string_equal(caller.call, "MPI_Recv");
     assert_int_not_equal(caller.address, 0);
+}
+
+static bool is_here(uint64_t address)
+{
+    Dl_info there, here;
+
+    return dladdr((void *)(uintptr_t)address, &there) != 0 &&
+           dladdr((void *)(uintptr_t)is_here, &here) != 0 && there.dli_fbase == here.dli_fbase;
+}
+
+static void test_a_call_of_fortran_has_the_name_of_c(void **state)
+{
+    (void)state;
+    assert_int_equal(mpi_recv_(look), 2);
+    assert_string_equal(caller.call, "MPI_Recv");
+    assert_true(is_here(caller.address));
 }
 
 static void test_no_call_has_no_name(void **state)
@@ -148,6 +168,51 @@ static void test_a_wrong_distance_is_found_by_a_check(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- coroutines ---- */
+
+#if !defined __SANITIZE_ADDRESS__ &&                                                           \
+    !defined __SANITIZE_THREAD__ /* they know one stack for each thread */
+
+#define COROUTINE_STACK ((size_t)256 << 10)
+#define COROUTINE_GUARD ((size_t)1 << 20)
+#define LONG_FRAME      ((size_t)192 << 10)
+
+static ucontext_t main_context, coroutine_context;
+static size_t coroutine_room;
+
+static void coroutine(void)
+{
+    MPI_Recv(
+        look_deeper); /* so that a walk has seen more of this stack than the next call needs */
+    MPI_Send(look_both, coroutine_room);
+}
+
+/* A long frame is learnt on the thread's stack; then the function has a short frame at the end of a stack of its own, after which
+ * nothing may be read. */
+static void test_a_coroutine_has_its_own_stack(void **state)
+{
+    unsigned char *stack = mmap(NULL, COROUTINE_STACK + COROUTINE_GUARD, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_ptr_not_equal(stack, MAP_FAILED);
+    assert_int_equal(mprotect(stack + COROUTINE_STACK, COROUTINE_GUARD, PROT_NONE), 0);
+    for (int i = 0; i < 100; i++) {
+        MPI_Send(look_both, LONG_FRAME);
+        assert_int_equal(getcontext(&coroutine_context), 0);
+        coroutine_context.uc_stack.ss_sp = stack;
+        coroutine_context.uc_stack.ss_size = COROUTINE_STACK;
+        coroutine_context.uc_link = &main_context;
+        coroutine_room = 16;
+        makecontext(&coroutine_context, coroutine, 0);
+        assert_int_equal(swapcontext(&main_context, &coroutine_context), 0);
+    }
+    assert_int_equal(wrong, 0);
+    munmap(stack, COROUTINE_STACK + COROUTINE_GUARD);
+}
+
+#endif
+
 static void test_no_call_has_no_address(void **state)
 {
     (void)state;
@@ -194,11 +259,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_has_the_name_of_its_function),
+        cmocka_unit_test(test_a_call_of_fortran_has_the_name_of_c),
         cmocka_unit_test(test_no_call_has_no_name),
         cmocka_unit_test_setup(test_distances_give_what_a_walk_gives, setup),
         cmocka_unit_test_setup(test_a_distance_that_changes_is_not_used, setup),
         cmocka_unit_test_setup(test_each_thread_learns_where_its_stack_ends, setup),
         cmocka_unit_test_setup(test_a_wrong_distance_is_found_by_a_check, setup),
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+        cmocka_unit_test_setup(test_a_coroutine_has_its_own_stack, setup),
+#endif
         cmocka_unit_test_setup(test_no_call_has_no_address, setup),
 #if defined __x86_64__
         cmocka_unit_test(test_a_function_that_has_jumped_is_known_by_the_call),

@@ -15,6 +15,14 @@ EXPORT int MPI_Recv(void (*look)(void))
     return 1; /* so that the call above is not a tail call */
 }
 
+EXPORT int mpi_recv_(void (*look)(void));
+
+/* As Fortran calls it. */
+EXPORT int mpi_recv_(void (*look)(void))
+{
+    return 2 * MPI_Recv(look);
+}
+
 EXPORT int MPI_Send(void (*look)(void), size_t room);
 
 /* With a frame of another length for another room. */

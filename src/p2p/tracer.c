@@ -95,8 +95,10 @@ static OUT_OF_LINE bool place_add(struct mbx_ep *ep, struct place *place)
     struct caller caller;
     uint64_t at;
 
+    if (t->places.count == TRACE_PLACES_MAX)
+        return false;
     caller_find(&caller); /* for the name of the call */
-    if (t->places.count == TRACE_PLACES_MAX || caller_place(place->address, path, &at) < 0 ||
+    if (caller_place(place->address, path, &at) < 0 ||
         hash_add(&t->places, &by_address, NULL, place) != 0)
         return false;
     snprintf(text, sizeof text, "%s %" PRIx64 " %s", caller.call, at, path);

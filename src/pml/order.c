@@ -89,7 +89,8 @@ static inline void record_unlock(void)
         pthread_mutex_unlock(&pml_order.lock);
 }
 
-/* Adds the place where the program has called.  An index has none: its call has one. */
+/* Adds the place where the program has called.  An index has none: its call has one.  Only one thread makes events, and it
+ * does not hold the lock here: this may take the loader's lock, whose holder may run a constructor that calls MPI. */
 static struct replay_signature signature_placed(const struct replay_signature *signature)
 {
     struct replay_signature placed = *signature;
@@ -100,14 +101,22 @@ static struct replay_signature signature_placed(const struct replay_signature *s
 
 void order_record(const struct replay_signature *signature, struct replay_outcome outcome)
 {
+    struct replay_signature placed;
+
     if (pml_order.writer == NULL)
         return;
-    record_lock();
-    if (outcome.result != REPLAY_FALSE || !replay_write_again(pml_order.writer, signature)) {
-        struct replay_signature placed = signature_placed(signature);
+    if (outcome.result == REPLAY_FALSE) {
+        bool is_again;
 
-        replay_write_event(pml_order.writer, &placed, &outcome);
+        record_lock();
+        is_again = replay_write_again(pml_order.writer, signature);
+        record_unlock();
+        if (is_again)
+            return;
     }
+    placed = signature_placed(signature);
+    record_lock();
+    replay_write_event(pml_order.writer, &placed, &outcome);
     record_unlock();
 }
 
@@ -118,8 +127,8 @@ uint64_t order_record_post(const struct replay_signature *signature)
 
     if (pml_order.writer == NULL)
         return 0;
-    record_lock();
     placed = signature_placed(signature);
+    record_lock();
     number = replay_write_post(pml_order.writer, &placed);
     record_unlock();
     return number;

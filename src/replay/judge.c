@@ -111,6 +111,8 @@ int replay_judge_open(const char *folder, const struct replay_job *job,
     compare_programs(j, job);
     if (replay_read_damage(j->reader)[0] != '\0')
         LOG_WARN("replay: rank %u: %s", job->rank, replay_read_damage(j->reader));
+    if (replay_read_unplaced(j->reader)[0] != '\0')
+        LOG_WARN("replay: rank %u: %s", job->rank, replay_read_unplaced(j->reader));
     judge_read(j);
     *out = j;
     return 0;

@@ -19,12 +19,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "replay/code.h"
 
 static bool is_printable(const char *text)
 {
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < ' ' || *text == 127)
+    size_t length;
+
+    for (; *text != '\0'; text += length)
+        if ((length = text_character(text)) == 0)
             return false;
     return true;
 }
@@ -62,10 +65,11 @@ static int line_write(struct replay_places *p, const char *folder, uint32_t rank
         length = snprintf(line, sizeof line, "0 -\n");
     else
         length = snprintf(line, sizeof line, "%" PRIx64 " %s\n", at, path);
-    if (p->known.count == 0) {
+    if (!p->is_open) {
         p->fd = replay_create(folder, rank, "mbxplaces");
         if (p->fd < 0)
             return p->fd;
+        p->is_open = true;
     }
     return replay_write_all(p->fd, line, (size_t)length);
 }
@@ -105,7 +109,7 @@ uint16_t places_number(struct replay_places *p, const char *folder, uint32_t ran
 
 void places_fini(struct replay_places *p)
 {
-    if (p->known.count != 0)
+    if (p->is_open)
         sys_close(p->fd);
     hash_fini(&p->known);
 }
@@ -113,12 +117,6 @@ void places_fini(struct replay_places *p)
 /* ---- reading ---- */
 
 #define TEXT_MAX ((size_t)FORMAT_PLACES_MAX * (CALLER_PATH + 32))
-
-static int places_fail(char *error, size_t size, int err, const char *path, const char *what)
-{
-    snprintf(error, size, "%s: %s", path, what);
-    return err;
-}
 
 /* Reads the whole file, and ends it with a zero. */
 static int text_read(int fd, char **text, size_t *size)
@@ -161,54 +159,50 @@ static bool line_take(char *line, struct place_read *place)
     return end[1] == '/' || strcmp(end + 1, "-") == 0;
 }
 
-static int lines_take(struct replay_read_places *p, size_t size, const char *path, char *error,
-                      size_t error_size)
+/* Takes the lines up to one that is wrong.  NULL, or what is wrong. */
+static const char *lines_take(struct replay_read_places *p, size_t size)
 {
     size_t lines = 0;
 
     for (size_t i = 0; i < size; i++)
         lines += p->text[i] == '\n';
     if (lines == 0)
-        return 0;
+        return NULL;
     if (lines > FORMAT_PLACES_MAX)
-        return places_fail(error, error_size, -EBADMSG, path, "it has too many lines");
+        return "it has too many lines";
     p->all = mem_calloc(lines, sizeof p->all[0]);
     if (p->all == NULL)
-        return places_fail(error, error_size, -ENOMEM, path, "no memory");
+        return "no memory";
     for (char *line = p->text; p->count < lines; p->count++) {
         char *end = memchr(line, '\n', (size_t)(p->text + size - line));
 
         *end = '\0';
-        if (!line_take(line, &p->all[p->count])) {
-            char what[64];
-
-            snprintf(what, sizeof what, "line %zu is not an address and a file", p->count + 1);
-            return places_fail(error, error_size, -EBADMSG, path, what);
-        }
+        if (!line_take(line, &p->all[p->count]))
+            return "a line is not an address and a file";
         line = end + 1;
     }
-    return 0;
+    return NULL;
 }
 
-int places_read(struct replay_read_places *p, const char *folder, uint32_t rank, char *error,
-                size_t error_size)
+void places_read(struct replay_read_places *p, const char *folder, uint32_t rank)
 {
     const struct foreign wanted = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
     char path[PATH_MAX];
+    const char *what;
     size_t size = 0;
     int fd, err;
 
     snprintf(path, sizeof path, "%s/rank-%u.mbxplaces", folder, rank);
     fd = foreign_open(path, O_RDONLY, &wanted);
     if (fd == -ENOENT)
-        return 0;
-    if (fd < 0)
-        return places_fail(error, error_size, fd, path, strerrordesc_np(-fd));
-    err = text_read(fd, &p->text, &size);
-    sys_close(fd);
-    if (err < 0)
-        return places_fail(error, error_size, err, path, strerrordesc_np(-err));
-    return lines_take(p, size, path, error, error_size);
+        return;
+    err = fd < 0 ? fd : text_read(fd, &p->text, &size);
+    if (fd >= 0)
+        sys_close(fd);
+    what = err < 0 ? strerrordesc_np(-err) : lines_take(p, size);
+    if (what != NULL)
+        snprintf(p->wrong, sizeof p->wrong, "%s: %s; lines of the program are missing", path,
+                 what);
 }
 
 const char *places_find(const struct replay_read_places *p, uint16_t place, uint64_t *at)

@@ -411,9 +411,7 @@ static int reader_load(struct replay_reader *r, const char *folder, uint32_t ran
         err = late_open(r, folder, error, error_size);
     if (err < 0)
         return err;
-    err = places_read(&r->places, folder, rank, error, error_size);
-    if (err < 0)
-        return err;
+    places_read(&r->places, folder, rank);
     ring_take(r);
     rewind_all(r);
     while (replay_read_next(r, &event))
@@ -463,6 +461,11 @@ uint64_t replay_read_events(const struct replay_reader *r)
 const char *replay_read_damage(const struct replay_reader *r)
 {
     return r->damage;
+}
+
+const char *replay_read_unplaced(const struct replay_reader *r)
+{
+    return r->places.wrong;
 }
 
 const char *replay_read_place(const struct replay_reader *r, uint16_t place, uint64_t *at)

@@ -147,7 +147,8 @@ struct replay_writer;
 int replay_write_open(const char *folder, const struct replay_job *job,
                       struct replay_writer **out);
 
-/* Where the program has called MPI: for the signature of an event. */
+/* Where the program has called MPI: for the signature of an event.  For the thread that makes events; others may write at the
+ * same time. */
 uint16_t replay_write_place(struct replay_writer *w);
 
 /* Records a test or probe that found nothing, if the last event was one and asked for the same.  It is then one event that
@@ -197,6 +198,9 @@ bool replay_read_is_cancelled(const struct replay_reader *r, uint64_t receive);
 
 /* The file that has a place, and the address in it as its symbols count; NULL: not known. */
 const char *replay_read_place(const struct replay_reader *r, uint16_t place, uint64_t *at);
+
+/* Says why places are not known, or "". */
+const char *replay_read_unplaced(const struct replay_reader *r);
 
 void replay_read_close(struct replay_reader *r);
 

@@ -553,13 +553,14 @@ static void a_place_is_an_address_in_a_file(void **state)
     replay_read_close(reader);
 }
 
-static void what_is_no_place_is_refused(void **state)
+static void lines_that_are_no_place_end_the_places(void **state)
 {
     static const char *const lines[] = {
         "1a2f\n",        "1a2f \n", "x /a\n",       "-1 /a\n",    "1a2f a/b\n",
         "1 /a\033[2J\n", "\n",      "1a2f /a\tb\n", " 1a2f /a\n", "10000000000000000 /a\n"};
     struct replay_reader *reader;
-    char error[PATH_MAX + 128], text[32];
+    uint64_t at = 0;
+    char text[32];
 
     (void)state;
     replay_write_close(open_writer());
@@ -567,8 +568,13 @@ static void what_is_no_place_is_refused(void **state)
         int length = snprintf(text, sizeof text, "1 /a\n%s", lines[i]);
 
         put_places(text, (size_t)length);
-        assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
-        assert_non_null(strstr(error, "rank-2.mbxplaces: line 2 is not an address and a file"));
+        reader = open_reader();
+        assert_non_null(replay_read_place(reader, 1, &at));
+        assert_null(replay_read_place(reader, 2, &at));
+        assert_non_null(
+            strstr(replay_read_unplaced(reader),
+                   "rank-2.mbxplaces: a line is not an address and a file; lines of"));
+        replay_read_close(reader);
     }
     put_places("1 /a\0b\n", 8); /* the text ends there, and the line too */
     reader = open_reader();
@@ -576,8 +582,10 @@ static void what_is_no_place_is_refused(void **state)
     for (size_t i = 0; i <= UINT16_MAX; i++)
         memcpy(long_text + 5 * i, "1 /a\n", 5);
     put_places(long_text, sizeof long_text);
-    assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
-    assert_non_null(strstr(error, "it has too many lines"));
+    reader = open_reader();
+    assert_non_null(strstr(replay_read_unplaced(reader), "it has too many lines"));
+    assert_null(replay_read_place(reader, 1, &at));
+    replay_read_close(reader);
 }
 
 /* It has the place of the first call that found nothing. */
@@ -835,7 +843,7 @@ int main(void)
         TEST(a_full_disk_ends_the_record_alone),
         TEST(records_are_private_and_new),
         TEST(a_place_is_an_address_in_a_file),
-        TEST(what_is_no_place_is_refused),
+        TEST(lines_that_are_no_place_end_the_places),
         TEST(a_probe_that_finds_nothing_again_needs_no_place),
         TEST(what_is_no_record_is_refused),
         TEST(a_program_that_agrees_gets_the_outcomes),

@@ -325,7 +325,7 @@ static inline bool repeats(struct replay_writer *w, uint64_t value, uint64_t wor
 
 uint16_t replay_write_place(struct replay_writer *w)
 {
-    return places_number(&w->places, w->folder, w->rank);
+    return w->flags & REPLAY_CUT ? 0 : places_number(&w->places, w->folder, w->rank);
 }
 
 bool replay_write_again(struct replay_writer *w, const struct replay_signature *signature)

@@ -356,6 +356,8 @@ static void play(uint64_t seed, int rounds, int is_less)
             freed();
     }
     MPI_Waitall((int)send_count, sends, MPI_STATUSES_IGNORE);
+    if (is_less) /* mpiexec of Open MPI may crash if a rank aborts while others are in MPI_Finalize */
+        MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static void fold(int count, int dies)

@@ -10,7 +10,6 @@ import glob
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -109,10 +108,7 @@ def others(run, folder, replays):
 def divergence(run, folder, _):
     record = f"{folder}/record"
     run.must(["--record", record], ["all", "5", "12"])
-    for _ in range(3):  # mpiexec of 4.1 itself may crash or hang, in libpmix, after its job has aborted
-        status, _, said = run.execute(["--replay", record], ["less", "5", "12"])
-        if status not in (124, 137, -signal.SIGSEGV):
-            break
+    status, _, said = run.execute(["--replay", record], ["less", "5", "12"])
     check(status == DIVERGED, f"status {status}:\n{said}")
     for text in (r"replay: rank 1 \(pid \d+\) diverged from \S+/record at its event \d+ of \d+\n", r"  recorded: MPI_\w+ .*at \S+/orders\+0x[0-9a-f]+: ",
                  r"  now:      MPI_Iprobe from rank 0, tag 77, on \S.* at \S+/orders\+0x[0-9a-f]+\n", r"  last event that agreed: MPI_",

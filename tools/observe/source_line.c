@@ -7,9 +7,14 @@
 #if MBX_LIBDW
 
 #include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/foreign.h"
+#include "base/sys.h"
+#include "base/text.h"
 #include "tools/common/loaded.h"
 
 /* The functions of libdw that are called. */
@@ -98,6 +103,7 @@ static const char *find_line(Dwfl *dwfl, uint64_t address, char words[OUTSIDE_MA
         return NULL;
     slash = strrchr(file, '/');
     snprintf(words, OUTSIDE_MAX, "%.120s:%d", slash != NULL ? slash + 1 : file, number);
+    text_make_printable(words, '?', false);
     return words;
 }
 
@@ -123,6 +129,21 @@ const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
     return found;
 }
 
+/* The path may be a stranger's: nothing but a regular ELF file is given to libdw, which would also unpack archives.  A
+ * descriptor, or a negative errno. */
+static int open_program(const char *path)
+{
+    const struct foreign wanted = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
+    char magic[4];
+    int fd = foreign_open(path, O_RDONLY, &wanted);
+
+    if (fd < 0 || (sys_pread(fd, magic, sizeof magic, 0) == sizeof magic &&
+                   memcmp(magic, "\177ELF", 4) == 0))
+        return fd;
+    sys_close(fd);
+    return -ENOEXEC;
+}
+
 const char *source_line_in(const char *path, uint64_t address, char *words)
 {
     static char *nowhere;
@@ -131,6 +152,7 @@ const char *source_line_in(const char *path, uint64_t address, char *words)
     Dwfl_Module *module;
     GElf_Addr bias;
     Dwfl *dwfl;
+    int fd;
 
     if (address == 0 || !load())
         return NULL;
@@ -141,7 +163,10 @@ const char *source_line_in(const char *path, uint64_t address, char *words)
     dwfl = dw.begin(&callbacks);
     if (dwfl == NULL)
         return NULL;
-    module = dw.report_offline(dwfl, path, path, -1);
+    fd = open_program(path);
+    module = fd >= 0 ? dw.report_offline(dwfl, path, path, fd) : NULL; /* closes it then */
+    if (module == NULL && fd >= 0)
+        sys_close(fd);
     if (module != NULL && dw.report_end(dwfl, NULL, NULL) == 0 &&
         dw.getelf(module, &bias) != NULL)
         found = find_line(dwfl, address + bias - 1, words);

@@ -83,7 +83,7 @@ int order_compare(const char *const folders[2], uint32_t rank, bool is_found,
     struct replay_reader *readers[2];
     int err = 0;
 
-    difference->is_there = false;
+    memset(difference, 0, sizeof *difference);
     if (read_rank(folders[0], rank, &readers[0], error) < 0)
         return -1;
     if (read_rank(folders[1], rank, &readers[1], error) < 0) {

@@ -122,11 +122,13 @@ static bool print_rank(const struct tool *tool, const struct arguments *args, ui
     bool is_whole;
     struct replay_reader *reader;
     struct replay_event event;
-    char **lines = mem_calloc(UINT16_MAX + 1, sizeof *lines);
-    char number[32];
+    char number[32], **lines;
 
     if (!read_rank(tool, args->folder, rank, &reader))
         return false;
+    if (replay_read_unplaced(reader)[0] != '\0')
+        tool_error(tool, "%s", replay_read_unplaced(reader));
+    lines = mem_calloc(UINT16_MAX + 1, sizeof *lines);
     printf("rank %" PRIu32 ": %" PRIu64 " events, %s\n", rank, replay_read_events(reader),
            state_of(reader));
     while (replay_read_next(reader, &event)) {
