@@ -46,8 +46,8 @@ one match.h >/dev/null
 
 only_symbols "$library" '^mbx_' -D
 only_symbols "$archive" '^mbx_' -g
-# Libraries that may be missing on a machine are loaded only when they are used.
-needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|libm\.so|ld-linux)' || :)
+# Libraries that may be missing on a machine are loaded only when they are used.  Debian's C library depends on libgcc_s.
+needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|libm\.so|ld-linux|libgcc_s\.so)' || :)
 [ -z "$needed" ] || fail "libmatchbox.so needs $needed"
 engine=$(one libmatchbox-match.so.0)
 only_symbols "$engine" '^mbx_match_' -D

@@ -160,6 +160,10 @@ class Failed(Exception):
     pass
 
 
+def mpiexec_of(args):
+    return "mpiexec.mpich" if args.through == "ucp" else "mpiexec"
+
+
 def launch_options(args, pattern=""):
     options = LAUNCH[getattr(args, "mpi", "openmpi")]
     return options.get("", []) + (options.get(pattern, []) if pattern != "" else [])
@@ -186,7 +190,7 @@ class Job:
         env = dict(os.environ, DOCTOR_TEST=self.mark, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    **MORE.get(pattern, {}))
         self.process = subprocess.Popen(
-            [args.mbx, "exec", "--through", args.through, args.mpiexec, *launch_options(args, pattern), "-n", str(ranks),
+            [args.mbx, "exec", "--through", args.through, mpiexec_of(args), *launch_options(args, pattern), "-n", str(ranks),
              *([os.path.join(args.wrappers, WRAPPED[pattern])] if pattern in WRAPPED else []), args.program,
              *((pattern,) if isinstance(pattern, str) else pattern)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True)
@@ -320,7 +324,7 @@ def control(args, pattern):
 def elsewhere(args):
     """A job that was started without mbx exec is listed with the missing variable."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    process = subprocess.Popen([args.mpiexec, *launch_options(args), "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
+    process = subprocess.Popen([mpiexec_of(args), *launch_options(args), "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, env=env, start_new_session=True)
     wanted = (f"2 ranks of stuck: {NAMES[args.mpi]}, not over Matchbox: "
               f"{'OMPI_MCA_pml' if args.mpi == 'openmpi' else 'FI_PROVIDER_PATH'} is not in the environment")
@@ -376,7 +380,7 @@ def late_to_init(args):
 def leaks(args):
     """The messages and receives that are left at the end are reported in MPI's words."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_LEAKS="warn")
-    text = subprocess.run([args.mbx, "exec", "--through", args.through, args.mpiexec, *launch_options(args), "-n", "2", args.program, "leaves"],
+    text = subprocess.run([args.mbx, "exec", "--through", args.through, mpiexec_of(args), *launch_options(args), "-n", "2", args.program, "leaves"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True).stdout
     for words in ("rank 0 ends with 3 messages that nobody received: 3 from ", "tag 8 on MPI_COMM_WORLD, 4 bytes",
                   "rank 0 ends with 1 receives that matched no message: 1 from ", "tag 7 on MPI_COMM_WORLD, 4 bytes"):
@@ -412,12 +416,11 @@ def main():
     tests = os.path.join(os.path.abspath(args.build), "tests")
     args.program = os.path.join(args.programs or os.path.join(tests, "mpi"), "stuck")
     args.wrappers = args.programs or os.path.join(tests, "launch")
-    args.mpiexec = "mpiexec"
     if args.through == "ucp":
         if not has_mpich_over_ucx():
             print("doctor: there is no MPICH with the device ch4:ucx (Debian: mpich libmpich-dev)")
             return 77
-        args.mpi, args.mpiexec = "mpich", "mpiexec.mpich"
+        args.mpi = "mpich"
         args.own = tempfile.TemporaryDirectory()
         args.program = compile_for_mpich(args.own.name)
     if args.mpi == "mpich" and args.through == "pml":
