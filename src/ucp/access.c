@@ -94,11 +94,12 @@ static ucs_status_ptr_t go(const struct ucpx_access *access, const struct ucpx_h
 
 ucs_status_ptr_t ucpx_access_go(const struct ucpx_access *access, const struct ucpx_how *how)
 {
+    struct ucp_worker *worker = access->ep->worker; /* a callback may close the endpoint */
     ucs_status_ptr_t result;
 
-    ucpx_lock(access->ep->worker);
+    ucpx_lock(worker);
     result = go(access, how);
-    ucpx_unlock(access->ep->worker);
+    ucpx_unlock(worker);
     return result;
 }
 
@@ -118,6 +119,7 @@ ucs_status_t ucpx_access_post(const struct ucpx_access *access)
 ucs_status_t ucpx_access_wait(const struct ucpx_access *access)
 {
     const struct ucpx_how how = {.calls = UCPX_CALLS_NONE};
+    struct ucp_worker *worker = access->ep->worker;
     ucs_status_ptr_t request = ucpx_access_go(access, &how);
     struct ucpx_record *record;
     ucs_status_t status;
@@ -126,7 +128,7 @@ ucs_status_t ucpx_access_wait(const struct ucpx_access *access)
         return UCS_PTR_STATUS(request);
     record = ucpx_record_of(request);
     while (ucpx_state_of(record) == UCPX_OPEN)
-        ucp_worker_progress(access->ep->worker);
+        ucp_worker_progress(worker);
     status = record->status;
     ucp_request_free(request);
     return status;

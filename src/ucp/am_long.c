@@ -129,6 +129,11 @@ static void data_done(const struct mbx_completion *completion)
     struct ucpx_record *record = completion->user;
     int error = completion->error;
 
+    if (error == 0 && completion->received < record->info.length) { /* than announced */
+        LOG_ERROR("libucp: peer %u has sent %zu bytes of %zu of an active message",
+                  completion->status.source, completion->received, record->info.length);
+        error = -EIO;
+    }
     record->info.length = completion->received;
     if (ucpx_is_loss(error) &&
         !ucpx_loss_shows(record->worker, completion->status.source, error)) {
@@ -149,6 +154,7 @@ static int recv_remote(struct ucp_worker *worker, struct ucpx_record *record,
                                         .done = data_done};
     int err;
 
+    record->info.length = message->size;
     worker->held = record;
     err = mbx_recv(worker->mbx, message->peer, UCPX_ID_DATA, message->number, 0, data->bytes,
                    data->size, &options, &record->number);

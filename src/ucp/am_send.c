@@ -222,15 +222,16 @@ static ucs_status_ptr_t send_locked(struct ucp_ep *ep, unsigned id, const void *
 {
     struct sending s = {
         .ep = ep, .tag = tag_of(id, how), .header = header, .header_size = header_size};
+    struct ucp_worker *worker = ep->worker; /* a callback may close ep */
     ucs_status_ptr_t result;
 
-    if (!ep->worker->am.is_on || id > UINT16_MAX || header_size > UCPX_AM_HEADER)
+    if (!worker->am.is_on || id > UINT16_MAX || header_size > UCPX_AM_HEADER)
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     if (how->flags & ~(uint32_t)FLAGS_KNOWN)
         return UCS_STATUS_PTR(ucpx_unsupported("ucp_am_send with unknown flags"));
-    ucpx_lock(ep->worker);
+    ucpx_lock(worker);
     result = send_message(&s, buffer, count, how);
-    ucpx_unlock(ep->worker);
+    ucpx_unlock(worker);
     return result;
 }
 

@@ -89,6 +89,7 @@ struct ucp_ep {
     struct list link, failed_link; /* in the lists of the worker */
     struct list open;              /* of records: sends and accesses under way */
     uint64_t waits;                /* records in the list of flushes that name this endpoint */
+    uint64_t callers;              /* calls that wait for this endpoint */
     uint64_t messages, accesses;   /* active messages and accesses under way */
     ucs_status_t lost;             /* of an access, for the next flush of the endpoint */
     uint32_t peer;
@@ -164,8 +165,9 @@ static inline uint64_t ucpx_under_way(const struct ucp_worker *worker, const str
 
 /* The record waits until none is.  ep may be NULL. */
 void ucpx_flush_add(struct ucpx_record *record, struct ucp_ep *ep);
-/* Waits until none is.  The caller holds no lock. */
-void ucpx_flush_wait(struct ucp_worker *worker, const struct ucp_ep *ep);
+/* Waits until nothing is under way, with the lock given back meanwhile.  ep, which may be NULL, stays: ucpx_ep_let_go() is due
+ * afterwards. */
+void ucpx_flush_wait(struct ucp_worker *worker, struct ucp_ep *ep);
 /* Completes the flushes that need not wait any longer. */
 unsigned ucpx_flushes_report(struct ucp_worker *worker);
 

@@ -42,6 +42,8 @@ static struct ucp_ep *ep_make(struct ucp_worker *worker, uint32_t peer)
 
 static void ep_free(struct ucp_ep *ep)
 {
+    if (ep->reports_errors)
+        ep->worker->peers[ep->peer].errors_reported--;
     list_remove(&ep->failed_link);
     list_remove(&ep->link);
     mem_free(ep);
@@ -61,7 +63,7 @@ struct ucp_ep *ucpx_ep_of_peer(struct ucp_worker *worker, uint32_t number)
 void ucpx_ep_let_go(struct ucp_ep *ep)
 {
     if (ep->is_closed && ucpx_under_way(ep->worker, ep) == 0 && ep->waits == 0 &&
-        list_is_empty(&ep->open))
+        ep->callers == 0 && list_is_empty(&ep->open))
         ep_free(ep);
 }
 
@@ -360,8 +362,6 @@ static void ep_shut(struct ucp_ep *ep)
 {
     struct ucpx_peer *peer = &ep->worker->peers[ep->peer];
 
-    if (ep->reports_errors)
-        peer->errors_reported--;
     if (peer->reply == ep)
         peer->reply = NULL;
     list_remove(&ep->failed_link);
@@ -426,10 +426,16 @@ ucs_status_ptr_t ucp_disconnect_nb(ucp_ep_h ep)
 /* The request, if another thread has sent meanwhile, nobody waits for. */
 void ucp_ep_destroy(ucp_ep_h ep)
 {
+    struct ucp_worker *worker = ep->worker;
+    bool is_closed;
     void *request;
 
-    ucpx_flush_wait(ep->worker, ep);
-    request = ucp_disconnect_nb(ep);
+    ucpx_lock(worker);
+    ucpx_flush_wait(worker, ep);
+    is_closed = ep->is_closed; /* by the error callback */
+    ucpx_ep_let_go(ep);
+    ucpx_unlock(worker);
+    request = is_closed ? NULL : ucp_disconnect_nb(ep);
     if (UCS_PTR_IS_PTR(request))
         ucp_request_free(request);
 }

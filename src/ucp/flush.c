@@ -10,7 +10,8 @@
  *
  * Invariant (ucpx_worker_is_valid)
  *   I1  a record in the list of flushes is OPEN, and FLUSH or CLOSE
- *   I2  ep->waits counts the records in that list that name ep; ep is not freed before they end
+ *   I2  ep->waits counts the records in that list that name ep, and ep->callers the calls that wait for it; ep is not
+ *       freed before they end
  */
 #include "ucp/door.h"
 
@@ -107,30 +108,29 @@ static ucs_status_ptr_t flush_nb(struct ucp_worker *worker, struct ucp_ep *ep,
     return flush_locked(worker, ep, &how);
 }
 
-static bool is_under_way(struct ucp_worker *worker, const struct ucp_ep *ep)
-{
-    bool is;
-
-    ucpx_lock(worker);
-    is = ucpx_under_way(worker, ep) != 0;
-    ucpx_unlock(worker);
-    return is;
-}
-
 /* A callback may call this, and no other callback is called then. */
-void ucpx_flush_wait(struct ucp_worker *worker, const struct ucp_ep *ep)
+void ucpx_flush_wait(struct ucp_worker *worker, struct ucp_ep *ep)
 {
-    while (is_under_way(worker, ep))
+    if (ep != NULL)
+        ep->callers++;
+    while (ucpx_under_way(worker, ep) != 0) {
+        ucpx_unlock(worker);
         ucp_worker_progress(worker);
+        ucpx_lock(worker);
+    }
+    if (ep != NULL)
+        ep->callers--;
 }
 
 static ucs_status_t flush_all(struct ucp_worker *worker, struct ucp_ep *ep)
 {
     ucs_status_t status;
 
-    ucpx_flush_wait(worker, ep);
     ucpx_lock(worker);
+    ucpx_flush_wait(worker, ep);
     status = result_of(worker, ep);
+    if (ep != NULL)
+        ucpx_ep_let_go(ep);
     ucpx_unlock(worker);
     return status;
 }

@@ -249,9 +249,12 @@ static void report(struct report *r)
     }
 }
 
-static void record_call(struct ucpx_record *record)
+/* A client, in the callback or in another thread, may give the record up meanwhile: it is put back afterwards.  A client may
+ * use its own memory for something else from the moment in which the record is complete, so that is not looked at again. */
+void ucpx_record_complete(struct ucpx_record *record)
 {
     struct ucp_worker *worker = record->worker;
+    bool is_ours = !record->is_lent || pool_has(&worker->pool, record);
     struct report r = {.calls = (enum ucpx_calls)record->calls,
                        .callback = record->callback,
                        .request = ucpx_request_of(record),
@@ -259,22 +262,14 @@ static void record_call(struct ucpx_record *record)
                        .status = record->status,
                        .info = record->info};
 
-    ucpx_unlock(worker);
-    report(&r);
-    ucpx_lock(worker);
-}
-
-/* A client, in the callback or in another thread, may give the record up meanwhile: it is put back afterwards.  A client may
- * use its own memory for something else then, so that is not looked at again. */
-void ucpx_record_complete(struct ucpx_record *record)
-{
-    bool is_ours = !record->is_lent || pool_has(&record->worker->pool, record);
-
     assert(ucpx_state_of(record) == UCPX_ENDED);
-    record->is_reported = is_ours && record->calls != UCPX_CALLS_NONE;
+    record->is_reported = is_ours && r.calls != UCPX_CALLS_NONE;
     ucpx_state_set(record, UCPX_COMPLETE);
-    if (record->calls != UCPX_CALLS_NONE)
-        record_call(record);
+    if (r.calls != UCPX_CALLS_NONE) {
+        ucpx_unlock(worker);
+        report(&r);
+        ucpx_lock(worker);
+    }
     if (!is_ours)
         return;
     record->is_reported = false;

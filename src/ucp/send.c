@@ -103,11 +103,12 @@ static ucs_status_ptr_t send_recorded(struct ucp_ep *ep, const void *buffer, siz
 static ucs_status_ptr_t send_locked(struct ucp_ep *ep, const void *buffer, size_t count,
                                     ucp_tag_t tag, bool is_sync, const struct ucpx_how *how)
 {
+    struct ucp_worker *worker = ep->worker; /* a callback may close ep */
     ucs_status_ptr_t result;
 
-    ucpx_lock(ep->worker);
+    ucpx_lock(worker);
     result = send_recorded(ep, buffer, count, tag, is_sync, how);
-    ucpx_unlock(ep->worker);
+    ucpx_unlock(worker);
     return result;
 }
 

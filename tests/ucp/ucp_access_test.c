@@ -673,6 +673,55 @@ static void a_death_fails_the_flush_of_who_asks_for_it(void **state)
         turn();
 }
 
+static void a_close_ends_if_the_peer_dies(void **state)
+{
+    unsigned char address[UCPX_ADDRESS_MAX];
+    pid_t child = start_peer(address);
+    void *put, *closing;
+    ucp_ep_h ep;
+
+    (void)state;
+    assert_int_equal(connect_to(here, address, true, on_error, &ep), UCS_OK);
+    assert_int_equal(ucp_put_nbi(ep, data, 8, where(memory.bytes), key), UCS_OK);
+    assert_int_equal(finish(ucp_ep_flush_nb(ep, 0, NULL)), UCS_ERR_REJECTED);
+    kill_peer(child);
+    put = ucp_put_nb(ep, data, MEMORY_SIZE, where(memory.bytes), key, NULL);
+    closing = ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH);
+    assert_int_equal(finish(put), UCS_ERR_CONNECTION_RESET);
+    assert_int_equal(finish(closing), UCS_OK);
+}
+
+static ucs_status_t closed_with;
+
+static void close_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    (void)arg;
+    closed_with = status;
+    (void)ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE);
+}
+
+/* The progress of a flush calls it; the flush still knows its endpoint. */
+static void an_error_callback_may_close_what_is_flushed(void **state)
+{
+    unsigned char address[UCPX_ADDRESS_MAX];
+    pid_t child = start_peer(address);
+    ucp_ep_h ep;
+
+    (void)state;
+    closed_with = UCS_OK;
+    assert_int_equal(connect_to(here, address, true, close_failed, &ep), UCS_OK);
+    assert_int_equal(ucp_put_nbi(ep, data, 8, where(memory.bytes), key), UCS_OK);
+    assert_int_equal(finish(ucp_ep_flush_nb(ep, 0, NULL)), UCS_ERR_REJECTED);
+    kill_peer(child);
+    assert_int_equal(ucp_put_nbi(ep, data, 8, where(memory.bytes), key), UCS_OK);
+    while (closed_with == UCS_OK)
+        if (ucp_ep_flush(ep) != UCS_OK)
+            break;
+    while (closed_with == UCS_OK)
+        turn();
+    assert_int_equal(closed_with, UCS_ERR_CONNECTION_RESET);
+}
+
 /* ---- memory that is short ---- */
 
 /* Maps memory, and accesses it. */
@@ -843,6 +892,10 @@ int main(void)
                                         close_memory),
         cmocka_unit_test_setup_teardown(a_death_leaves_accesses_under_way, open_memory,
                                         close_memory),
+        cmocka_unit_test_setup_teardown(a_close_ends_if_the_peer_dies, open_memory,
+                                        close_memory),
+        cmocka_unit_test_setup_teardown(an_error_callback_may_close_what_is_flushed,
+                                        open_memory, close_memory),
         cmocka_unit_test_setup_teardown(a_death_fails_the_flush_of_who_asks_for_it, open_memory,
                                         close_memory),
         cmocka_unit_test(memory_that_is_short_is_an_error),

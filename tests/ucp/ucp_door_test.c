@@ -318,6 +318,59 @@ static void a_client_may_receive_what_it_has_kept(void **state)
     assert_int_equal(buffers_in_use(), 0);
 }
 
+/* Less data than announced is an error, also for a client that receives it later. */
+static void data_that_is_too_short_is_an_error(void **state)
+{
+    static unsigned char in[SIZE];
+    void *request;
+
+    (void)state;
+    keep_all();
+    announce(1, SIZE, 2);
+    while (kept_now < 1)
+        turn();
+    request = ucp_am_recv_data_nbx(there, kept[0], in, sizeof in, &(ucp_request_param_t){0});
+    assert_true(UCS_PTR_IS_PTR(request));
+    send_raw(UCPX_ID_DATA, 1, 0, in, 10);
+    while (ucp_request_check_status(request) == UCS_INPROGRESS)
+        turn();
+    assert_int_equal(ucp_request_check_status(request), UCS_ERR_IO_ERROR);
+    assert_non_null(strstr(last_line, "has sent 10 bytes of "));
+    ucp_request_free(request);
+}
+
+static ucp_ep_h to_close;
+
+static void close_handle(void *request, ucs_status_t status, void *arg)
+{
+    (void)request;
+    (void)status;
+    (void)arg;
+    (void)ucp_ep_close_nb(to_close, UCP_EP_CLOSE_MODE_FLUSH);
+}
+
+/* It runs within the call of the send. */
+static void a_callback_may_close_its_endpoint(void **state)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                       UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+                                       .cb.send = close_handle};
+    ucp_address_t *address;
+    void *request;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(ucp_worker_get_address(there, &address, &size), UCS_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(connect_to(here, address, false, NULL, &to_close), UCS_OK);
+        request = i == 0 ? ucp_tag_send_nbx(to_close, "", 1, 7, &param)
+                         : ucp_am_send_nbx(to_close, 1, NULL, 0, "", 1, &param);
+        assert_int_equal(ucp_request_check_status(request), UCS_OK);
+        ucp_request_free(request);
+    }
+    ucp_worker_release_address(there, address);
+}
+
 static uint32_t drops(void)
 {
     uint32_t count = 0;
@@ -845,6 +898,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_client_may_keep_many_long_messages, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(a_client_may_receive_what_it_has_kept, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(data_that_is_too_short_is_an_error, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(a_callback_may_close_its_endpoint, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(what_one_peer_has_dropped_is_bounded, open_both,
                                         close_both),
