@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,22 +202,18 @@ void caller_find(struct caller *caller)
 /* From a return address to the next one on the stack; these two are none. */
 enum { DISTANCE_END = 0, DISTANCE_VARIES = 1 };
 
-/* A part of one stack of this thread, by its lowest and highest slot: nothing is read outside.  A coroutine has a stack of
- * its own. */
-static _Thread_local struct {
-    uint64_t lowest, highest;
-} seen;
-
-/* A walk has found slots of one stack, from the first to the last one. */
-static void see(uint64_t first, uint64_t last)
+/* A walk of this thread has found slots of one stack, from the first to the last one.  A coroutine has a stack of its own. */
+static void see(struct caller_learnt *learnt, uint64_t first, uint64_t last)
 {
-    if (first > seen.highest || last < seen.lowest) { /* perhaps another stack */
-        seen.lowest = first;
-        seen.highest = last;
+    if (learnt->thread != (uint64_t)pthread_self() || first > learnt->highest ||
+        last < learnt->lowest) { /* perhaps another stack */
+        learnt->thread = (uint64_t)pthread_self();
+        learnt->lowest = first;
+        learnt->highest = last;
         return;
     }
-    seen.lowest = first < seen.lowest ? first : seen.lowest;
-    seen.highest = last > seen.highest ? last : seen.highest;
+    learnt->lowest = first < learnt->lowest ? first : learnt->lowest;
+    learnt->highest = last > learnt->highest ? last : learnt->highest;
 }
 
 /* The entry of this address, or the free entry that it would take; NULL: there is no room. */
@@ -264,7 +261,7 @@ static OUT_OF_LINE uint64_t walk_and_learn(struct caller_learnt *learnt, uint64_
     for (; i < at; i++)
         learn(learnt, walk.frames[i], walk.slots[i + 1] - walk.slots[i]);
     learn(learnt, walk.frames[at], DISTANCE_END);
-    see(slot, walk.slots[at]);
+    see(learnt, slot, walk.slots[at]);
     return walk.frames[at];
 }
 
@@ -275,9 +272,9 @@ static OUT_OF_LINE uint64_t walk_and_learn(struct caller_learnt *learnt, uint64_
 __attribute__((no_sanitize_address, no_sanitize_thread)) static uint64_t
 follow(struct caller_learnt *learnt, uint64_t slot)
 {
-    uint64_t highest = seen.highest;
+    uint64_t highest = learnt->highest;
 
-    if (slot < seen.lowest)
+    if (learnt->thread != (uint64_t)pthread_self() || slot < learnt->lowest)
         return 0;
     while (slot <= highest) {
         uint64_t address = *(const uint64_t *)(uintptr_t)slot;

@@ -29,13 +29,16 @@ void caller_find(struct caller *caller);
 
 #define CALLER_STEPS 4096
 
-/* The distances that were learnt, for callers that take turns.  Begins as zeros. */
+/* The distances that were learnt, for callers that take turns.  Begins as zeros.  If two threads
+ * use it alternately, each call is a walk. */
 struct caller_learnt {
     struct caller_step {
         uint64_t address; /* a return address; 0: the entry is free */
         uint32_t distance;
         uint32_t uses; /* of the address that is the answer */
     } steps[CALLER_STEPS];
+    /* a part of a stack of this thread that walks have seen: nothing is read outside */
+    uint64_t thread, lowest, highest;
     uint64_t walks; /* so often the distances did not suffice, or were checked */
 };
 
