@@ -3,7 +3,6 @@
  * Question   how many instructions does a message of 8 bytes cost, from the posting of its
  *            receive to the end of both requests, and which functions spend them?
  * Method     one endpoint is its own peer over shared memory: {post, send, wait for the
- * Method     one endpoint is its own peer over shared memory: {post, send, wait for the
  *            receive, wait for the send}, ROUNDS times, all in round_trips().  It is linked
  *            with the shared library, as a user's program is, so the compiler cannot optimise
  *            calls for constant arguments.  On a shared machine a clock is unreliable;

@@ -69,7 +69,7 @@ struct control {
     bool is_first;   /* not a packet: called once in each round, before any packet is sent */
 };
 
-/* Glossary: module - a capability of the endpoint */
+/* Glossary: module - a table of callbacks for one capability of an endpoint */
 struct module {
     const char *name;
     const struct packet_handler *packets; /* or NULL */

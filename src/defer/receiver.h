@@ -51,7 +51,7 @@ struct deferrer {
     struct answer answers[BACKLOG_CLAIMS + 1]; /* to claims, and to a matched probe */
 };
 
-/* Glossary: open receive - a posted receive that no message has met and no sender has won */
+/* Glossary: open receive - a posted receive that no message has matched and no sender has won */
 /* Shared by the deferring peers of an endpoint. */
 struct receiver {
     bool is_open;          /* open receives are on the list */

@@ -213,7 +213,7 @@ enum replay_verdict {
 };
 
 /* Glossary: withheld - a receive that a replay does not post, because no message came for it in the record */
-/* Glossary: divergence - a replayed program makes another call than the recorded one */
+/* Glossary: divergence - the call at which a replayed program differs from its record */
 struct replay_judge;
 
 /* Is in what a rank prints whose record cannot be replayed. */

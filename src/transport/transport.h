@@ -49,7 +49,7 @@
 
 struct transport;
 
-/* Glossary: link - the way of a transport to a peer */
+/* Glossary: link - a transport's connection to one peer */
 /* One remote endpoint as a transport sees it. */
 struct link {
     struct transport *transport;

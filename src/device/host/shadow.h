@@ -183,7 +183,8 @@ struct shadow_filter {
     uint32_t all[SHADOW_FILTER];   /* all, by context id */
 };
 
-/* Glossary: shadow list - the copy of the host of what the device holds */
+/* Glossary: shadow list - the host's posted receive queue, which also has the receives that
+ * were handed over */
 /* Glossary: hand over, take back - give a receive to the device (ADD), ask for it again
  * (DEL) */
 /* Glossary: count - the number of unexpected messages: found by the device, handled by the

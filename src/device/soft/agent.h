@@ -67,7 +67,7 @@ struct agent_assembly {
     bool is_doubted; /* its sender was gone at the last check */
 };
 
-/* Glossary: untagged buffer - where the device puts a message that meets no entry */
+/* Glossary: untagged buffer - where the device puts a message that matches no entry */
 struct agent_buffer {
     uint32_t number;
     uint64_t address;
