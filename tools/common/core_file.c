@@ -19,19 +19,10 @@
 #include "base/base.h"
 #include "base/foreign.h"
 #include "base/mem.h"
-
-#if defined(__x86_64__)
-#define MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#define MACHINE EM_AARCH64
-#else
-#define MACHINE EM_NONE
-#endif
+#include "elf_symbol.h"
 
 #define SEGMENTS_MAX (1u << 20)
 #define NOTES_MAX    (UINT64_C(64) << 20)
-#define SYMBOLS_MAX  (UINT64_C(1) << 22)
-#define TABLES_MAX   4    /* symbol tables in a file: there are two */
 #define HEAD         4096 /* bytes of a mapped file that identify it */
 
 static bool read_file(int fd, void *to, uint64_t size, uint64_t at)
@@ -172,7 +163,7 @@ static int check_head(const Elf64_Ehdr *head, char why[CORE_WHY])
                       "it is no ELF file (one that is compressed has to be unpacked first, as "
                       "by `coredumpctl dump`)");
     if (head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_ident[EI_DATA] != ELFDATA2LSB ||
-        head->e_machine != MACHINE) {
+        head->e_machine != ELF_MACHINE) {
         snprintf(why, CORE_WHY,
                  "it is of a machine of %s, and can be read on such a machine alone",
                  machine_name(head->e_machine));
@@ -401,63 +392,6 @@ uint64_t core_page(const struct core_file *core, uint32_t *at)
     return address;
 }
 
-/* The value of a symbol of this name in the table. */
-static uint64_t find_in_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr *names,
-                              const char *name)
-{
-    uint64_t count = table->sh_size / sizeof(Elf64_Sym);
-    size_t length = strlen(name) + 1;
-    char *text;
-    uint64_t value = 0;
-
-    if (count > SYMBOLS_MAX || names->sh_size > NOTES_MAX)
-        return 0;
-    text = mem_alloc(names->sh_size + 1);
-    if (text == NULL || !read_file(fd, text, names->sh_size, names->sh_offset))
-        count = 0;
-    for (uint64_t i = 0; value == 0 && i < count; i++) {
-        Elf64_Sym symbol;
-
-        if (!read_file(fd, &symbol, sizeof symbol, table->sh_offset + i * sizeof symbol))
-            break;
-        if (symbol.st_shndx != SHN_UNDEF && is_within(symbol.st_name, length, names->sh_size) &&
-            memcmp(text + symbol.st_name, name, length) == 0)
-            value = symbol.st_value;
-    }
-    mem_free(text);
-    return value;
-}
-
-/* The value of the symbol in an ELF file, and the address for which the file's beginning was
- * linked. */
-static uint64_t find_in_file(int fd, const char *name, uint64_t *linked_at)
-{
-    Elf64_Ehdr head;
-    uint64_t value = 0;
-
-    if (!read_file(fd, &head, sizeof head, 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != MACHINE)
-        return 0;
-    *linked_at = 0;
-    for (uint32_t i = 0; i < head.e_phnum; i++) {
-        Elf64_Phdr header;
-
-        if (read_file(fd, &header, sizeof header, head.e_phoff + i * sizeof header) &&
-            header.p_type == PT_LOAD && header.p_offset == 0)
-            *linked_at = header.p_vaddr;
-    }
-    for (uint32_t i = 0, tables = 0; value == 0 && i < head.e_shnum; i++) {
-        Elf64_Shdr table, names;
-
-        if (read_file(fd, &table, sizeof table, head.e_shoff + i * sizeof table) &&
-            (table.sh_type == SHT_DYNSYM || table.sh_type == SHT_SYMTAB) &&
-            table.sh_link < head.e_shnum && tables++ < TABLES_MAX &&
-            read_file(fd, &names, sizeof names, head.e_shoff + table.sh_link * sizeof names))
-            value = find_in_table(fd, &table, &names, name);
-    }
-    return value;
-}
-
 uint64_t core_symbol(struct core_file *core, const char *name, uint32_t *at)
 {
     while (*at < core->mapping_count) {
@@ -468,7 +402,7 @@ uint64_t core_symbol(struct core_file *core, const char *name, uint32_t *at)
         if (mapping->offset != 0)
             continue;
         fd = open_mapped(core, mapping->path);
-        value = fd >= 0 ? find_in_file(fd, name, &linked_at) : 0;
+        value = fd >= 0 ? elf_symbol(fd, name, &linked_at) : 0;
         if (value != 0)
             return mapping->start + (value - linked_at);
     }
