@@ -141,6 +141,10 @@ struct inspect_state {
     uint32_t zero;
     uint64_t still_ns; /* the time since which nothing has happened here, to 0.1 s; or 0: not
                      known */
+    uint32_t
+        answerer; /* the thread that has answered, whose stack this is, as its own namespace
+                          numbers it; 0: not known */
+    uint32_t zeros;
 };
 
 enum inspect_state_flags {

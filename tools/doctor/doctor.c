@@ -38,8 +38,9 @@ static const char usage[] =
     "  --rounds N    check up to N times, each time with one new snapshot, and stop at\n"
     "                the first deadlock (default 1).  Ignores ranks and jobs that start\n"
     "                later.  Also reports in how many rounds a rank was waiting\n"
-    "  --wait MS     how long a rank may take to answer (default 700)\n" HOSTS_USAGE
-    "  -h, --help    this text\n"
+    "  --wait MS     how long a rank may take to answer (default 700)\n"
+    "  --verbose     also report why a rank of this host that runs Python is shown without\n"
+    "                the line of its program\n" HOSTS_USAGE "  -h, --help    this text\n"
     "\n"
     "A rank is deadlocked if only deadlocked ranks, or ranks in MPI_Finalize, can end its\n"
     "operations.  A rank that computes, polls (MPI_Test, MPI_Iprobe), is stopped or\n"
@@ -58,6 +59,7 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {"rounds", required_argument, NULL, 'r'},
                                         {"all-users", no_argument, NULL, 'a'},
                                         {"wait", required_argument, NULL, 'm'},
+                                        {"verbose", no_argument, NULL, 'v'},
                                         HOSTS_OPTIONS,
                                         {"from-watchdog", required_argument, NULL, 'W'},
                                         {"hang", required_argument, NULL, 'H'},
@@ -85,7 +87,7 @@ static struct inspect_job all_ranks(const struct observed *observed)
     return all;
 }
 
-static int say_all(const struct observed *before, const struct observed *now)
+static int say_all(const struct observed *before, const struct observed *now, bool is_verbose)
 {
     const struct inspect_job was = all_ranks(before);
     int status = TOOL_DONE;
@@ -99,6 +101,8 @@ static int say_all(const struct observed *before, const struct observed *now)
         if (diagnose_judge(&was, job, nodes) != 0)
             status = DEADLOCKED;
         diagnose_say(stdout, &was, job, nodes);
+        if (is_verbose)
+            outside_say_python(stdout, job);
         mem_free(nodes);
     }
     return status;
@@ -107,6 +111,7 @@ static int say_all(const struct observed *before, const struct observed *now)
 /* The target of an inspection: this host, or several. */
 struct sight {
     struct observe_options *wanted;
+    bool is_verbose;
     struct hosts *hosts;       /* if empty: this host */
     struct observer *observer; /* of this host, for many inspections; NULL: each inspection
                                 * finds the endpoints */
@@ -190,7 +195,7 @@ static int diagnose(const struct tool *tool, const struct sight *sight, uint64_t
     else if (now.count == 0 && others == 0)
         say_no_job(tool, sight);
     else if (now.count != 0)
-        status = say_all(&before, &now);
+        status = say_all(&before, &now, sight->is_verbose);
     if (status == TOOL_DONE && silent != 0)
         status = TOOL_FAILED;
     observe_free(&before);
@@ -281,7 +286,7 @@ static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t
         done += err == 0;
         seen += err == 0 && is_something_seen(now);
         if (err == 0 && count_dead(before, now) != 0)
-            status = say_all(before, now);
+            status = say_all(before, now, sight->is_verbose);
     }
     if (err == 0 && hosts_say(stdout, &looks[done % 2]) != 0 && status == TOOL_DONE)
         status = TOOL_FAILED;
@@ -301,8 +306,8 @@ static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t
 }
 
 static int parse(const struct tool *tool, int argc, char **argv, struct observe_options *wanted,
-                 uint64_t *between_ns, uint64_t *rounds, struct watchdog *watchdog,
-                 struct hosts *hosts)
+                 uint64_t *between_ns, uint64_t *rounds, bool *is_verbose,
+                 struct watchdog *watchdog, struct hosts *hosts)
 {
     uint64_t number;
     int c, status;
@@ -316,6 +321,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
             wanted->all_users = true;
         } else if (c == 'A') {
             watchdog->aborts = true;
+        } else if (c == 'v') {
+            *is_verbose = true;
         } else if (c == 'W') {
             err = tool_number(tool, "--from-watchdog", optarg, 1, INT32_MAX, &number);
             watchdog->pid = (pid_t)number;
@@ -354,7 +361,8 @@ static int run(const struct tool *tool, int argc, char **argv)
         tool_error(tool, "no memory");
         return TOOL_FAILED;
     }
-    status = parse(tool, argc, argv, &wanted, &between_ns, &rounds, &watchdog, &hosts);
+    status = parse(tool, argc, argv, &wanted, &between_ns, &rounds, &sight.is_verbose,
+                   &watchdog, &hosts);
     if (status < 0)
         status = TOOL_DONE;
     else if (status == 0 && watchdog.pid != 0)

@@ -306,7 +306,7 @@ static const char *call_words(const struct inspect_rank *rank, char words[WORDS_
     char line[OUTSIDE_MAX];
 
     if (outside_line(rank, line) != NULL)
-        snprintf(words, WORDS_MAX, "%.40s at %.120s", rank->state.call, line);
+        snprintf(words, WORDS_MAX, "%.40s at %.144s", rank->state.call, line);
     else
         snprintf(words, WORDS_MAX, "%s", rank->state.call);
     return words;

@@ -34,6 +34,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "job_name.h"
+#include "memory.h"
 #include "inspect/blocks.h"
 #include "inspect/budget.h"
 #include "inspect/walk.h"
@@ -338,20 +339,6 @@ static int ask_all(struct finder *finder)
 
 /* ---- read ---- */
 
-/* The memory of another process. */
-struct other {
-    struct inspect_source source;
-    pid_t pid;
-};
-
-static int read_other(const struct inspect_source *source, uint64_t at, void *to, size_t size)
-{
-    const struct other *other = (const struct other *)(const void *)source;
-    ssize_t done = sys_process_vm_readv(other->pid, to, at, size);
-
-    return done == (ssize_t)size ? 0 : done < 0 ? -errno : -EFAULT;
-}
-
 struct reading {
     struct inspect_pulse pulse;
     uint32_t counts[INSPECT_KINDS], stored;
@@ -415,14 +402,15 @@ static int keep_reading(struct inspect_rank *rank, const struct inspect_source *
 static int read_memory(struct finder *finder, struct found *found, struct reading two[2],
                        uint64_t time_ns)
 {
-    struct other other = {.source = {read_other}, .pid = (pid_t)found->pid};
     struct inspect_rank *rank = &found->rank;
     struct inspect_budget budget;
     struct inspect_blocks blocks;
     struct inspect_map map;
+    struct memory memory;
     int err;
 
-    inspect_budget_init(&budget, &other.source, INSPECT_BUDGET_READS, time_ns);
+    memory_init(&memory, found->pid);
+    inspect_budget_init(&budget, &memory.source, INSPECT_BUDGET_READS, time_ns);
     err = inspect_map_read(&budget.source, rank->head.root, &map);
 
     if (err == -EBADMSG)

@@ -19,6 +19,7 @@
 #include "queues.h"
 #include "snapshot.h"
 #include "tools/common/tool.h"
+#include "tools/observe/diagnose.h"
 #include "tools/observe/job_name.h"
 #include "tools/observe/observe.h"
 #include "tools/observe/words.h"
@@ -45,7 +46,7 @@ static const char usage[] =
     "  --stats        also the statistics of each rank, as in MBX_STATS_FILE\n"
     "  --json         one JSON object, for programs; docs/reference/queues.schema.json\n"
     "                 describes it\n"
-    "  --details      with --json: also the line of the program in which each rank is,\n"
+    "  --details      also the line of the program in which each rank is; with --json also\n"
     "                 what it does while it makes no progress, and ranks that do not run\n"
     "                 over Matchbox\n"
     "  --watch SECONDS  repeat after this time (0: at once) until interrupted\n"
@@ -116,16 +117,18 @@ static bool has_statistics(const struct inspect_rank *rank)
     return rank->text != NULL && rank->text[0] != '\n';
 }
 
-static void print_rank(const struct inspect_job *job, uint32_t at, bool stats)
+static void print_rank(const struct inspect_job *job, uint32_t at, bool stats, bool details)
 {
     const struct inspect_rank *rank = &job->ranks[at];
-    char words[WORDS_MAX];
+    char words[WORDS_MAX], line[OUTSIDE_MAX];
     uint64_t all = 0;
 
     printf("rank %s  ", words_of_rank(rank, words));
     printf("%s  ", words_of_process(rank, words));
     if (rank->how == INSPECT_ASKED && rank->state.call[0] != '\0') {
         printf("in %s", rank->state.call);
+        if (details && outside_line(rank, line) != NULL)
+            printf(" at %s", line);
         if (rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S)
             printf(", %.1f s without a change",
                    (double)(rank->state.now_ns - rank->state.still_ns) / (double)CLOCK_S);
@@ -174,7 +177,7 @@ static uint32_t count_hosts(const struct inspect_job *job)
     return count;
 }
 
-static void print_job(const struct inspect_job *job, bool stats, bool cores)
+static void print_job(const struct inspect_job *job, bool stats, bool details, bool cores)
 {
     char now[32], title[JOB_TITLE];
     time_t seconds = time(NULL);
@@ -195,7 +198,7 @@ static void print_job(const struct inspect_job *job, bool stats, bool cores)
                count_hosts(job) == 1 ? "" : "s", now);
     job_print_parts(stdout, job);
     for (uint32_t i = 0; i < job->count; i++)
-        print_rank(job, i, stats);
+        print_rank(job, i, stats, details);
 }
 
 /* ---- the command ---- */
@@ -277,7 +280,7 @@ static int print(const struct tool *tool, const struct wanted *wanted,
     else if (observed_join(observed) != 0)
         tool_error(tool, "no memory to find which jobs belong together");
     for (uint32_t i = 0; !wanted->json && i < observed->count; i++)
-        print_job(&observed->jobs[i], wanted->stats, wanted->core_count != 0);
+        print_job(&observed->jobs[i], wanted->stats, wanted->details, wanted->core_count != 0);
     fflush(stdout);
     if (hosts_say(stderr, observed) != 0)
         status = TOOL_FAILED;
