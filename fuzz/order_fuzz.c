@@ -4,6 +4,7 @@
  *
  *   bytes   the input is decoded as the bytes of a chunk
  *   file    a record of some events, with some bytes changed, or truncated, is read and judged
+ *   places  a record is read whose file of places has arbitrary bytes after, or instead of, some right lines
  *
  * The first byte of an input chooses one.  In the second case each change has a position and a value; changed chunks get a
  * right checksum, because otherwise nothing after it would be read.
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/caller.h"
 #include "base/log.h"
 #include "fuzz/program.h"
 #include "replay/code.h"
@@ -25,9 +27,29 @@
 #define EVENTS      3000
 #define CHANGES_MAX 8
 
-static void look_at(const struct replay_event *event)
+/* Is each byte printed as it is, or part of a character? */
+static bool is_text(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return false;
+    return true;
+}
+
+static void look_at_place(const struct replay_reader *reader, uint16_t place)
+{
+    uint64_t at;
+    const char *path = replay_read_place(reader, place, &at);
+
+    require(path == NULL || (path[0] == '/' && strlen(path) < CALLER_PATH && is_text(path)),
+            "a place is in no file");
+}
+
+static void look_at(const struct replay_reader *reader, const struct replay_event *event)
 {
     char text[REPLAY_TEXT];
+
+    look_at_place(reader, event->signature.place);
 
     require(event->signature.kind >= REPLAY_RECV && event->signature.kind < REPLAY_KINDS,
             "there is no such call");
@@ -48,15 +70,19 @@ static void bytes(struct input *in)
     (void)code_read(&code, in->data, in->size, items, count);
 }
 
-static void write_record(const char *folder)
+/* is_placed: its events are of places 1 to 5. */
+static void write_record(const char *folder, bool is_placed)
 {
     const struct replay_job job = {.rank = 0, .size = 2};
     struct replay_writer *w;
 
     require(replay_write_open(folder, &job, &w) == 0, "a record cannot be made");
     for (int i = 0; i < EVENTS; i++) {
-        struct replay_signature s = {
-            .comm = 1, .source = REPLAY_ANY, .tag = i % 7, .kind = REPLAY_IRECV};
+        struct replay_signature s = {.comm = 1,
+                                     .source = REPLAY_ANY,
+                                     .tag = i % 7,
+                                     .kind = REPLAY_IRECV,
+                                     .place = (uint16_t)(is_placed ? 1 + i % 5 : 0)};
         struct replay_outcome outcome = replay_message(i % 5, i % 7, 8);
         uint64_t number = replay_write_post(w, &s);
 
@@ -107,9 +133,41 @@ static void damage(struct input *in, const char *path)
     close(fd);
 }
 
-static void file(struct input *in)
+/* The rest of the input follows some right lines, or replaces parts of them. */
+static void write_places(struct input *in, const char *path)
 {
-    char folder[] = "/tmp/order-fuzz-XXXXXX", path[64], late[64], error[PATH_MAX + 128];
+    static const char alphabet[] = "0123456789abcdef /\n/solve-\n \t\x1b\xc3\xa4";
+    char text[4096] = "2431 /home/ann/solve\n24af /home/ann/solve\n0 -\n1a /usr/lib/libx.so\n";
+    size_t used = strlen(text), at = take(in) % 4 == 0 ? take(in) % used : used;
+    bool is_raw = take(in) % 4 == 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+    for (; in->size > 0 && at < sizeof text; at++) {
+        uint8_t byte = take(in);
+
+        text[at] = is_raw ? (char)byte : alphabet[byte % (sizeof alphabet - 1)];
+        used = at >= used ? at + 1 : used;
+    }
+    require(write(fd, text, used) == (ssize_t)used, "write");
+    close(fd);
+}
+
+/* Removes what a case has made. */
+static void remove_folder(const char *folder)
+{
+    static const char *const kinds[] = {"mbxrec", "mbxlate", "mbxplaces"};
+    char path[96];
+
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
+        snprintf(path, sizeof path, "%s/rank-0.%s", folder, kinds[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+static void file(struct input *in, bool is_of_places)
+{
+    char folder[] = "/tmp/order-fuzz-XXXXXX", path[64], error[PATH_MAX + 128];
     const struct replay_job job = {.rank = 0, .size = 2};
     struct replay_reader *reader;
     struct replay_event event;
@@ -117,14 +175,16 @@ static void file(struct input *in)
     uint64_t count = 0, read = 0;
 
     require(mkdtemp(folder) != NULL, "mkdtemp");
-    snprintf(path, sizeof path, "%s/rank-0.mbxrec", folder);
-    snprintf(late, sizeof late, "%s/rank-0.mbxlate", folder);
-    write_record(folder);
-    damage(in, path);
+    snprintf(path, sizeof path, "%s/rank-0.%s", folder, is_of_places ? "mbxplaces" : "mbxrec");
+    write_record(folder, is_of_places);
+    if (is_of_places)
+        write_places(in, path);
+    else
+        damage(in, path);
     if (replay_read_open(folder, 0, &reader, error, sizeof error) == 0) {
         count = replay_read_events(reader);
         while (replay_read_next(reader, &event) && read < UINT64_C(1) << 40) {
-            look_at(&event);
+            look_at(reader, &event);
             read = event.number + event.times - 1;
         }
         (void)replay_read_is_cancelled(reader, 3);
@@ -139,9 +199,7 @@ static void file(struct input *in)
         replay_judge_say(judge, &now, NULL, false);
         replay_judge_close(judge);
     }
-    unlink(path);
-    unlink(late);
-    rmdir(folder);
+    remove_folder(folder);
 }
 
 static void nothing(void *arg, enum log_level level, const char *text)
@@ -156,9 +214,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = {data, size};
 
     log_set_sink(nothing, NULL);
-    if (take(&in) % 8 != 0)
+    switch (take(&in) % 8) {
+    case 0:
+        file(&in, false);
+        break;
+    case 7:
+        file(&in, true);
+        break;
+    default:
         bytes(&in);
-    else
-        file(&in);
+        break;
+    }
     return 0;
 }
