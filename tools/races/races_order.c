@@ -53,16 +53,11 @@ struct grouping {
     uint32_t *latest; /* where the last one of messages[first..i] of a group is taken */
 };
 
-/* From this position on the rank knows so much: a cut. */
-struct known {
-    uint32_t position;
-    uint32_t *cut;
-};
-
 struct rank {
     uint32_t channel, channels; /* into it */
-    struct known *known;
-    uint32_t known_count, known_slots;
+    /* from position known[i] on it knows the cut at cuts[i * ranks] */
+    uint32_t *known, *cuts;
+    uint32_t known_count;
     uint32_t done; /* operations, while the cuts are made */
     /* its receives and probes from any source, by position, and those before which all are over at a position */
     uint32_t *wild;
@@ -417,12 +412,12 @@ static const uint32_t *known_at(const struct finder *f, uint32_t rank, uint32_t 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        if (r->known[middle].position <= position)
+        if (r->known[middle] <= position)
             low = middle + 1;
         else
             high = middle;
     }
-    return low != 0 ? r->known[low - 1].cut : NULL;
+    return low != 0 ? r->cuts + (size_t)(low - 1) * f->n : NULL;
 }
 
 /* cut gets all that is before this position of the rank, and that operation.  True: it grows. */
@@ -442,39 +437,41 @@ static bool cut_add(const struct finder *f, uint32_t *cut, uint32_t rank, uint32
 }
 
 /* From this position on the rank knows what another one had done at a position of that. */
-static int rank_learns(struct finder *f, uint32_t rank, uint32_t position, uint32_t other,
-                       uint32_t of_other)
+static void rank_learns(struct finder *f, uint32_t rank, uint32_t position, uint32_t other,
+                        uint32_t of_other)
 {
     struct rank *r = &f->ranks[rank];
-    const uint32_t *before = r->known_count != 0 ? r->known[r->known_count - 1].cut : NULL;
-    struct known *more;
-    uint32_t *cut;
+    uint32_t *cut = r->cuts + (size_t)r->known_count * f->n;
+    const uint32_t *before = r->known_count != 0 ? cut - f->n : NULL;
 
     if (other == rank || (before != NULL && before[other] >= of_other))
-        return 0;
-    if (r->known_count == r->known_slots) {
-        uint32_t slots = 2 * r->known_slots + 16;
-
-        more = block_of(f, slots, sizeof *more);
-        if (more == NULL)
-            return -ENOMEM;
-        if (r->known_count != 0)
-            memcpy(more, r->known, r->known_count * sizeof *more);
-        r->known = more;
-        r->known_slots = slots;
-    }
-    cut = block_of(f, f->n, sizeof *cut);
-    if (cut == NULL)
-        return -ENOMEM;
+        return;
     if (before != NULL)
         memcpy(cut, before, f->n * sizeof *cut);
     (void)cut_add(f, cut, other, of_other);
-    r->known[r->known_count++] = (struct known){position, cut};
+    r->known[r->known_count++] = position;
+}
+
+/* Space for all that the ranks can learn.  Most ranks learn less, and do not touch the rest. */
+static int known_allocate(struct finder *f)
+{
+    for (uint32_t r = 0; r < f->n; r++) {
+        const struct races_rank *ops = &f->job->ranks[r];
+        size_t most = 0;
+
+        for (uint32_t i = 0; i < ops->count; i++)
+            most += ops->ops[i].kind == RACES_REPORT || ops->ops[i].kind == RACES_LOOK ||
+                    ops->ops[i].kind == RACES_SENT;
+        f->ranks[r].known = block_of(f, most + 1, sizeof(uint32_t));
+        f->ranks[r].cuts = block_of(f, most + 1, f->n * sizeof(uint32_t));
+        if (f->ranks[r].known == NULL || f->ranks[r].cuts == NULL)
+            return -ENOMEM;
+    }
     return 0;
 }
 
-/* The next operation of a rank.  1; 0 it waits for another rank; -ENOMEM. */
-static int rank_goes_on(struct finder *f, uint32_t rank)
+/* The next operation of a rank.  False: it waits for another rank. */
+static bool rank_goes_on(struct finder *f, uint32_t rank)
 {
     const struct races_job *job = f->job;
     struct rank *r = &f->ranks[rank];
@@ -492,29 +489,24 @@ static int rank_goes_on(struct finder *f, uint32_t rank)
         position = job->receives[job->messages[op->what].receive].post;
     }
     if (other != RACES_NONE && f->ranks[other].done < position)
-        return 0;
+        return false;
     r->done++;
-    if (other != RACES_NONE && rank_learns(f, rank, r->done, other, position) < 0)
-        return -ENOMEM;
-    return 1;
+    if (other != RACES_NONE)
+        rank_learns(f, rank, r->done, other, position);
+    return true;
 }
 
 static int known_make(struct finder *f)
 {
     bool moves = true;
 
+    if (known_allocate(f) < 0)
+        return -ENOMEM;
     while (moves) {
         moves = false;
         for (uint32_t r = 0; r < f->n; r++)
-            while (f->ranks[r].done < f->job->ranks[r].count) {
-                int went = rank_goes_on(f, r);
-
-                if (went < 0)
-                    return went;
-                if (went == 0)
-                    break;
+            while (f->ranks[r].done < f->job->ranks[r].count && rank_goes_on(f, r))
                 moves = true;
-            }
     }
     for (uint32_t r = 0; r < f->n; r++)
         if (f->ranks[r].done < f->job->ranks[r].count)
