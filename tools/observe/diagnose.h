@@ -5,8 +5,10 @@
 #ifndef TOOLS_DIAGNOSE_H
 #define TOOLS_DIAGNOSE_H
 
+#include <assert.h>
 #include <stdio.h>
 
+#include "base/source_line.h"
 #include "inspect/graph.h"
 
 /* Returns the number of deadlocked ranks; nodes has space for now->count. */
@@ -29,6 +31,7 @@ uint64_t diagnose_fallbacks(const struct inspect_rank *rank);
 /* ---- outside.c: the state of a rank that makes no progress ---- */
 
 #define OUTSIDE_MAX INSPECT_REPORTED_TEXT
+static_assert(OUTSIDE_MAX >= SOURCE_LINE_MAX, "a line");
 
 /* "computes", "is stopped", "reads /scratch/x"; NULL if it answers.  Returns words. */
 const char *outside_words(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
@@ -53,15 +56,5 @@ void outside_say_python(FILE *out, const struct inspect_job *job);
 /* Reports ranks of MPI jobs of this user on this host that do not run over Matchbox, a line per
  * job, with the reason.  Returns the number of lines. */
 uint32_t outside_say_others(FILE *out);
-
-/* ---- source_line.c ---- */
-
-/* "solve.c:212", the line of the program for this address of a process; NULL: there is no debug
- * information, or no libdw to read it.  Returns words. */
-const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX]);
-
-/* As source_line(), for an address relative to the symbols of this file; words has at least
- * OUTSIDE_MAX bytes. */
-const char *source_line_in(const char *path, uint64_t address, char *words);
 
 #endif

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "tools/common/loaded.h"
+#include "base/loaded.h"
 
 /* The functions of ncurses that are called. */
 static struct {

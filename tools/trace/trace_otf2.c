@@ -25,7 +25,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
-#include "tools/common/loaded.h"
+#include "base/loaded.h"
 
 /* The functions of OTF2 that are called. */
 static struct {

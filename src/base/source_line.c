@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * source_line.c - finds the program line of an address by elfutils' libdw, which is loaded on first use.
+ * source_line.c - see source_line.h.
  */
-#include "diagnose.h"
+#include "base/source_line.h"
+
+#include <stddef.h>
 
 #if MBX_LIBDW
 
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/foreign.h"
+#include "base/loaded.h"
 #include "base/sys.h"
 #include "base/text.h"
-#include "tools/common/loaded.h"
 
 /* The functions of libdw that are called. */
 static struct {
@@ -88,7 +92,7 @@ static const char *find_in_units(Dwfl_Module *module, uint64_t address, int *num
     return NULL;
 }
 
-static const char *find_line(Dwfl *dwfl, uint64_t address, char words[OUTSIDE_MAX])
+static const char *find_line(Dwfl *dwfl, uint64_t address, char *words)
 {
     Dwfl_Module *module = dw.addrmodule(dwfl, address);
     Dwfl_Line *line = module != NULL ? dw.getsrc(module, address) : NULL;
@@ -102,12 +106,12 @@ static const char *find_line(Dwfl *dwfl, uint64_t address, char words[OUTSIDE_MA
     if (file == NULL)
         return NULL;
     slash = strrchr(file, '/');
-    snprintf(words, OUTSIDE_MAX, "%.120s:%d", slash != NULL ? slash + 1 : file, number);
+    snprintf(words, SOURCE_LINE_MAX, "%.120s:%d", slash != NULL ? slash + 1 : file, number);
     text_make_printable(words, '?', false);
     return words;
 }
 
-const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
+const char *source_line(uint32_t pid, uint64_t address, char *words)
 {
     static char *nowhere; /* NULL: separate debug information is searched in the usual places */
     const char *found = NULL;
@@ -184,7 +188,7 @@ const char *source_line_in(const char *path, uint64_t address, char *words)
     return NULL;
 }
 
-const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
+const char *source_line(uint32_t pid, uint64_t address, char *words)
 {
     (void)pid;
     (void)address;

@@ -2,8 +2,8 @@
 /*
  * loaded.h - loads a library when its functions are first used.
  */
-#ifndef TOOLS_LOADED_H
-#define TOOLS_LOADED_H
+#ifndef BASE_LOADED_H
+#define BASE_LOADED_H
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
 /*
  * loaded.c - see loaded.h.
  */
-#include "loaded.h"
+#include "base/loaded.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
