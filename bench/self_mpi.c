@@ -9,6 +9,7 @@
  *                          messages: so the receives wait in a long queue
  *              there       MPI_Recv of 16 messages that have arrived, in the order of arrival,
  *                          for about ROUNDS messages; only these calls are in the function
+ *              anyone      as there, from MPI_ANY_SOURCE
  *              in_vain     MPI_Test of a receive without a message, ROUNDS times: the cost
  *                          of the MPI while nothing comes
  *
@@ -36,6 +37,7 @@
 void one_by_one(int self, long rounds);
 void in_windows(int self, long windows);
 void there(int self, int64_t *in);
+void anyone(int self, int64_t *in);
 void in_vain(int self, long rounds);
 
 static void require(int is_true, const char *what)
@@ -85,8 +87,16 @@ __attribute__((noinline)) void there(int self, int64_t *in)
                  MPI_STATUS_IGNORE);
 }
 
+__attribute__((noinline)) void anyone(int self, int64_t *in)
+{
+    (void)self;
+    for (int i = 0; i < THERE; i++)
+        MPI_Recv(&in[i], sizeof in[i], MPI_BYTE, MPI_ANY_SOURCE, 3 + i, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+}
+
 /* Messages of one sender do not overtake each other, so all have arrived when the last has. */
-static void make_there(int self, long windows)
+static void make_there(int self, long windows, void (*take)(int self, int64_t *in))
 {
     for (long w = 0; w < windows; w++) {
         int64_t in[THERE];
@@ -99,7 +109,7 @@ static void make_there(int self, long windows)
         }
         while (!arrived)
             MPI_Iprobe(self, 3 + THERE - 1, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
-        there(self, in);
+        take(self, in);
         for (int i = 0; i < THERE; i++)
             require(in[i] == w * THERE + i, "message that was there");
     }
@@ -138,7 +148,8 @@ int main(int argc, char **argv)
     one_by_one(self, rounds);
     in_windows(self, windows);
     there_windows = (rounds + THERE - 1) / THERE;
-    make_there(self, there_windows);
+    make_there(self, there_windows, there);
+    make_there(self, there_windows, anyone);
     in_vain(self, rounds);
     printf("bench=self_mpi one_by_one=%ld in_windows=%ld there=%ld in_vain=%ld\n", rounds,
            windows * WINDOW, there_windows * THERE, rounds);

@@ -1649,6 +1649,38 @@ enum mbx_note {
 MBX_API int mbx_trace_note(struct mbx_ep *ep, enum mbx_note what, mbx_request request,
                            uint64_t number);
 
+/* ---- choices of a program -------------------------------------------------------------- */
+
+/* The results of mbx_choice(). */
+enum mbx_chosen {
+    MBX_CHOICE_FREE = 0, /* nothing is recorded or replayed */
+    MBX_CHOICE_RECORDED, /* *value is in the record */
+    MBX_CHOICE_REPLAYED  /* *value is the recorded one */
+};
+
+/*
+ * mbx_choice - record a value that differs from run to run, or get the recorded one.
+ *
+ * For MPI programs under `mbx exec --record` and `--replay` (docs/same-answer.md).  A program that reads the
+ * time, a random seed, or a file that changes, passes what it has read through this function before it uses
+ * it.  A replay then stores the recorded value in *value.  The call is an event of the record: a replayed
+ * program must make the same calls, with the same sites, in the same order among its recorded calls of MPI.
+ *
+ *   uint64_t seconds = (uint64_t)MPI_Wtime();
+ *   mbx_choice(1, &seconds);
+ *
+ * site is any number; a divergence is reported by it.
+ *
+ * Order      as a call of MPI whose result depends on time.
+ * Returns    MBX_CHOICE_FREE: nothing is recorded or replayed, and *value is as before, as without `mbx exec`,
+ *            before MPI_Init, after MPI_Finalize, in a callback of MPI, or from a second thread; MBX_CHOICE_RECORDED;
+ *            MBX_CHOICE_REPLAYED; -EINVAL value is NULL.
+ * Threads    the one that makes the recorded calls of MPI.
+ * Progress   none.
+ * Source     src/pml/preload.c, src/pml/order.c; without `mbx exec` src/lib/choice.c
+ */
+MBX_API int mbx_choice(uint64_t site, uint64_t *value);
+
 /* ---- statistics ------------------------------------------------------------------------ */
 
 /* The name and the meaning of a statistic.  The texts are constant. */

@@ -8,6 +8,8 @@
  * A context id keeps its name until it gets another one: so output at the close of an endpoint
  * also names communicators that were freed.
  */
+#include "base/environ.h"
+#include "base/launcher.h"
 #include "base/text.h"
 #include "core/core.h"
 #include "core/names.h"
@@ -128,6 +130,24 @@ void names_forget_peer(struct mbx_ep *ep, uint32_t number)
         ep->names.peers[number] = (struct named_peer){0};
 }
 
+/* ---- what has no effect ---- */
+
+/* A record, or replay, that does not happen must not go unnoticed.  One rank of the job is enough. */
+static void warn_of_order(void)
+{
+    static const char *const names[] = {"MBX_RECORD", "MBX_REPLAY", "MBX_SHUFFLE"};
+    uint32_t rank = launcher_number(launcher_rank());
+
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        const char *value = environ_get(names[i]);
+
+        if (value != NULL && value[0] != '\0' && (rank == 0 || rank == LAUNCHER_UNKNOWN))
+            LOG_WARN("%s has no effect on messages through libfabric or libucp: only the "
+                     "component for Open MPI records and replays (mbx exec --through=pml)",
+                     names[i]);
+    }
+}
+
 int mbx_name_program(struct mbx_ep *ep, const char *text)
 {
     if (text == NULL || text[0] == '\0')
@@ -139,6 +159,8 @@ int mbx_name_program(struct mbx_ep *ep, const char *text)
     if (ep->settings.strict_sends && strncmp(text, "provider", 8) == 0)
         LOG_WARN("MBX_STRICT_SENDS has no effect through the provider: only the component for "
                  "Open MPI has it (mbx exec --through=pml)");
+    if (strncmp(text, "component", 9) != 0)
+        warn_of_order();
     report_start(ep);
     return 0;
 }

@@ -31,6 +31,9 @@ static void comm_name(const ompi_communicator_t *comm)
     (void)mbx_name_context(pml.ep, own->context_id, comm->c_name, own->size);
 }
 
+/* Communicators so far. */
+static _Atomic uint64_t made;
+
 int pml_add_comm(ompi_communicator_t *comm)
 {
     size_t size = (size_t)comm->c_remote_group->grp_proc_count;
@@ -54,6 +57,8 @@ int pml_add_comm(ompi_communicator_t *comm)
     own->size = (uint32_t)size;
     own->revoked = PML_NOT_REVOKED;
     own->ordinal = 0;
+    own->number = atomic_fetch_add(&made, 1) + 1;
+    own->lane = NULL;
     memset((void *)own->peers, 0xff, size * sizeof own->peers[0]);
     comm->c_pml_comm = (struct mca_pml_comm_t *)own;
     comm_name(comm);

@@ -20,7 +20,8 @@
 #define PRIORITY 5
 
 struct pml pml;
-_Thread_local unsigned pml_calling_back;
+_Thread_local unsigned pml_calling_back_in_thread;
+unsigned pml_calling_back_alone;
 
 static int priority;
 

@@ -18,6 +18,8 @@
  */
 #include "pml/order.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +27,7 @@
 #include "base/environ.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/source_line.h"
 
 /* The exit status of a job that diverged. */
 #define STATUS_DIVERGED 87
@@ -33,28 +36,13 @@ struct order pml_order = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- which calls are events ---- */
 
-OUT_OF_LINE bool order_is_of_thread(void)
-{
-    bool is_first;
-
-    pthread_mutex_lock(&pml_order.lock);
-    if (!pml_order.has_thread)
-        pml_order.thread = pthread_self();
-    pml_order.has_thread = true;
-    is_first = pthread_equal(pml_order.thread, pthread_self());
-    if (!is_first && pml_order.writer != NULL)
-        replay_write_flag(pml_order.writer, REPLAY_THREADS);
-    pthread_mutex_unlock(&pml_order.lock);
-    return is_first;
-}
-
-struct replay_signature order_signature(enum replay_kind kind, int src, int tag,
-                                        ompi_communicator_t *comm)
+struct replay_signature order_signature(struct order_lane *lane, enum replay_kind kind, int src,
+                                        int tag, ompi_communicator_t *comm)
 {
     struct pml_comm *own = pml_comm_of(comm);
 
     if (own->ordinal == 0)
-        own->ordinal = ++pml_order.comms;
+        own->ordinal = ++lane->comms;
     return (struct replay_signature){.comm = own->ordinal,
                                      .source = src == OMPI_ANY_SOURCE ? REPLAY_ANY : src,
                                      .tag = tag == OMPI_ANY_TAG ? REPLAY_ANY : tag,
@@ -89,105 +77,112 @@ static inline void record_unlock(void)
         pthread_mutex_unlock(&pml_order.lock);
 }
 
-/* Adds the place where the program has called.  An index has none: its call has one.  Only one thread makes events, and it
- * does not hold the lock here: this may take the loader's lock, whose holder may run a constructor that calls MPI. */
-static struct replay_signature signature_placed(const struct replay_signature *signature)
+/* Adds the place where the program has called.  An index has none: its call has one.  Only one thread makes the events of a
+ * lane, and it does not hold the lock here: this may take the loader's lock, whose holder may run a constructor that calls
+ * MPI. */
+static struct replay_signature signature_placed(struct order_lane *lane,
+                                                const struct replay_signature *signature)
 {
     struct replay_signature placed = *signature;
 
-    placed.place = signature->kind == REPLAY_INDEX ? 0 : replay_write_place(pml_order.writer);
+    placed.place = signature->kind == REPLAY_INDEX ? 0 : replay_write_place(lane->writer);
     return placed;
 }
 
-void order_record(const struct replay_signature *signature, struct replay_outcome outcome)
+void order_record(struct order_lane *lane, const struct replay_signature *signature,
+                  struct replay_outcome outcome)
 {
     struct replay_signature placed;
 
-    if (pml_order.writer == NULL)
+    if (lane->writer == NULL)
         return;
     if (outcome.result == REPLAY_FALSE) {
         bool is_again;
 
         record_lock();
-        is_again = replay_write_again(pml_order.writer, signature);
+        is_again = replay_write_again(lane->writer, signature);
         record_unlock();
         if (is_again)
             return;
     }
-    placed = signature_placed(signature);
+    placed = signature_placed(lane, signature);
     record_lock();
-    replay_write_event(pml_order.writer, &placed, &outcome);
+    replay_write_event(lane->writer, &placed, &outcome);
     record_unlock();
 }
 
-uint64_t order_record_post(const struct replay_signature *signature)
+uint64_t order_record_post(struct order_lane *lane, const struct replay_signature *signature)
 {
     struct replay_signature placed;
     uint64_t number;
 
-    if (pml_order.writer == NULL)
+    if (lane->writer == NULL)
         return 0;
-    placed = signature_placed(signature);
+    placed = signature_placed(lane, signature);
     record_lock();
-    number = replay_write_post(pml_order.writer, &placed);
+    number = replay_write_post(lane->writer, &placed);
     record_unlock();
     return number;
 }
 
-void order_record_fill(uint64_t number, struct replay_outcome outcome)
+void order_record_fill(struct order_lane *lane, uint64_t number, struct replay_outcome outcome)
 {
-    if (pml_order.writer == NULL)
+    if (lane->writer == NULL)
         return;
     record_lock();
-    replay_write_fill(pml_order.writer, number, &outcome);
+    replay_write_fill(lane->writer, number, &outcome);
     record_unlock();
 }
 
-void order_record_cancelled(uint64_t receive)
+void order_record_cancelled(struct order_lane *lane, uint64_t receive)
 {
-    if (pml_order.writer == NULL)
+    if (lane->writer == NULL)
         return;
     record_lock();
-    replay_write_cancelled(pml_order.writer, receive);
+    replay_write_cancelled(lane->writer, receive);
     record_unlock();
 }
 
 /* ---- replaying ---- */
 
-static void diverge(const struct replay_signature *now, const ompi_communicator_t *comm)
+void order_end_job(void)
 {
-    replay_judge_say(pml_order.judge, now, comm != NULL ? comm->c_name : NULL,
-                     pml_order.goes_on);
-    if (!pml_order.goes_on) {
-        (void)MPI_Abort(MPI_COMM_WORLD, STATUS_DIVERGED);
-        _exit(STATUS_DIVERGED); /* it returns if another thread ends the job already */
-    }
-    order_go_free();
+    (void)MPI_Abort(MPI_COMM_WORLD, STATUS_DIVERGED);
+    _exit(STATUS_DIVERGED); /* it returns if another thread ends the job already */
 }
 
-bool order_is_replayed(const struct replay_signature *now, const ompi_communicator_t *comm,
-                       struct replay_outcome *outcome)
+static void diverge(struct order_lane *lane, const struct replay_signature *now,
+                    const ompi_communicator_t *comm)
 {
-    if (pml_order.judge == NULL || pml_order.is_free)
+    replay_judge_say(lane->judge, now, comm != NULL ? comm->c_name : NULL, pml_order.goes_on);
+    if (!pml_order.goes_on)
+        order_end_job();
+    order_go_free(lane);
+}
+
+bool order_is_replayed(struct order_lane *lane, const struct replay_signature *now,
+                       const ompi_communicator_t *comm, struct replay_outcome *outcome)
+{
+    if (lane->judge == NULL || lane->is_free)
         return false;
-    switch (replay_judge(pml_order.judge, now, outcome)) {
+    switch (replay_judge(lane->judge, now, outcome)) {
     case REPLAY_AGREES:
         return true;
     case REPLAY_OVER:
-        order_go_free();
+        order_go_free(lane);
         return false;
     case REPLAY_DIFFERS:
-        diverge(now, comm);
+        diverge(lane, now, comm);
         return false;
     }
     return false;
 }
 
-void order_refuse(const struct replay_signature *now, const ompi_communicator_t *comm,
-                  const char *why)
+void order_refuse(struct order_lane *lane, const struct replay_signature *now,
+                  const ompi_communicator_t *comm, const char *why)
 {
-    replay_judge_refuse(pml_order.judge, why);
-    diverge(now, comm);
+    replay_judge_refuse(lane->judge, why);
+    diverge(lane, now, comm);
 }
 
 bool order_fits(const struct replay_outcome *outcome, int src, int tag,
@@ -208,6 +203,32 @@ const char *order_why_not(const struct replay_outcome *outcome)
                : "the recorded outcome does not fit this call";
 }
 
+/* ---- choices of the program ---- */
+
+int order_choice(uint64_t site, uint64_t *value)
+{
+    struct replay_signature now = {
+        .source = (int32_t)(site >> 32), .tag = (int32_t)site, .kind = REPLAY_CHOICE};
+    struct order_lane *lane = order_lane(NULL);
+    struct replay_outcome outcome;
+    bool is_replayed;
+
+    if (lane == NULL)
+        return MBX_CHOICE_FREE;
+    is_replayed = order_is_replayed(lane, &now, NULL, &outcome);
+    if (is_replayed && outcome.result != REPLAY_VALUE) {
+        order_refuse(lane, &now, NULL, order_why_not(&outcome));
+        is_replayed = false;
+    }
+    if (is_replayed)
+        *value = outcome.value;
+    order_record(lane, &now, order_outcome(REPLAY_VALUE, *value));
+    order_event_ends(lane);
+    if (is_replayed)
+        return MBX_CHOICE_REPLAYED;
+    return lane->writer != NULL ? MBX_CHOICE_RECORDED : MBX_CHOICE_FREE;
+}
+
 /* ---- opening ---- */
 
 static bool find_param(const char *name, struct mbx_param *param)
@@ -226,23 +247,49 @@ static bool is_to_go_on(void)
     return find_param("MBX_REPLAY_ON_DIVERGENCE", &param) && strcmp(param.value, "go") == 0;
 }
 
-/* 0: nothing is shuffled, as in a process that others have spawned. */
+/* 0: nothing is shuffled. */
 static uint64_t seed(void)
 {
     struct mbx_param param;
 
-    return environ_get("OMPI_PARENT_PORT") == NULL && find_param("MBX_SHUFFLE", &param)
-               ? strtoull(param.value, NULL, 10)
-               : 0;
+    return find_param("MBX_SHUFFLE", &param) ? strtoull(param.value, NULL, 10) : 0;
 }
 
-/* A folder, or NULL: also for a process that others have spawned, as its job has ranks of the same numbers.
- * mbx_param_get() has no space for long ones. */
-static const char *folder_of(const char *name)
+/* A folder, or NULL.  mbx_param_get() has no space for long ones. */
+static const char *folder_set(const char *name)
 {
-    const char *folder = environ_get("OMPI_PARENT_PORT") == NULL ? environ_get(name) : NULL;
+    const char *folder = environ_get(name);
 
     return folder != NULL && folder[0] != '\0' ? folder : NULL;
+}
+
+/* Have processes of MPI spawned this one? */
+static bool is_spawned(void)
+{
+    return environ_get("OMPI_PARENT_PORT") != NULL;
+}
+
+/* The launcher's number of the job that was spawned: 2 for the first one.  Open MPI 4.1 has it in the lower half of a number,
+ * and 5.0 at the end of a name ("prterun-host-123@2"). */
+static unsigned long spawned_number(void)
+{
+    const char *name = environ_get("PMIX_NAMESPACE");
+    const char *at = name != NULL ? strrchr(name, '@') : NULL;
+
+    return at != NULL ? strtoul(at + 1, NULL, 10)
+                      : (name != NULL ? strtoul(name, NULL, 10) & 0xffff : 0);
+}
+
+/* As folder_set(); a job that was spawned, whose ranks have the same numbers, has a folder in it. */
+static const char *folder_of(const char *name, char path[PATH_MAX])
+{
+    const char *folder = folder_set(name);
+
+    if (folder == NULL || !is_spawned())
+        return folder;
+    /* a path that is too long is refused when a file is opened there */
+    (void)snprintf(path, PATH_MAX, "%s/" REPLAY_SPAWNED "%lu", folder, spawned_number());
+    return path;
 }
 
 static void job_of(struct replay_job *job)
@@ -262,11 +309,12 @@ void pml_order_open(mca_pml_base_module_t *module)
 {
     bool is_shuffled = seed() != 0;
 
-    if (folder_of("MBX_RECORD") == NULL && folder_of("MBX_REPLAY") == NULL && !is_shuffled)
+    if (folder_set("MBX_RECORD") == NULL && folder_set("MBX_REPLAY") == NULL && !is_shuffled)
         return;
     order_recv_take(module);
     order_probe_take(module);
-    if (folder_of("MBX_RECORD") != NULL && folder_of("MBX_TRACE") != NULL)
+    /* mbx races knows one job */
+    if (folder_set("MBX_RECORD") != NULL && folder_set("MBX_TRACE") != NULL && !is_spawned())
         order_trace_take(module);
     if (is_shuffled)
         order_shuffle_take(module);
@@ -274,7 +322,9 @@ void pml_order_open(mca_pml_base_module_t *module)
 
 int pml_order_start(void)
 {
-    const char *record_to = folder_of("MBX_RECORD"), *replay_from = folder_of("MBX_REPLAY");
+    char record_path[PATH_MAX], replay_path[PATH_MAX];
+    const char *record_to = folder_of("MBX_RECORD", record_path);
+    const char *replay_from = folder_of("MBX_REPLAY", replay_path);
     struct replay_job job;
 
     if (record_to == NULL && replay_from == NULL && seed() == 0)
@@ -284,33 +334,31 @@ int pml_order_start(void)
         return OMPI_ERR_BAD_PARAM;
     }
     job_of(&job);
+    job.sees_get_status = order_preload_take();
     pml_order.goes_on = is_to_go_on();
-    if (replay_from != NULL && replay_judge_open(replay_from, &job, &pml_order.judge) < 0)
+    replay_line_of = source_line_in;
+    if (order_lanes_open(record_to, replay_from, &job) != OMPI_SUCCESS)
         return OMPI_ERR_NOT_FOUND;
-    if (record_to != NULL)
-        (void)replay_write_open(record_to, &job,
-                                &pml_order.writer); /* the job goes on without */
     order_requests_take();
     if (seed() != 0)
         order_shuffle_start(seed(), job.rank);
-    pml_order.is_traced = pml_order.is_traced && pml_order.writer != NULL;
+    pml_order.is_traced = pml_order.is_traced && pml_order.main.writer != NULL;
     if (pml_order.is_traced)
         order_trace_start();
-    order_event_ends();
+    if (pml_order.main.writer != NULL && pml_order.main.judge == NULL && !pml_order.is_traced &&
+        !pml.has_threads)
+        pml_order.tail = replay_write_tail(pml_order.main.writer);
+    order_event_ends(&pml_order.main);
     return OMPI_SUCCESS;
 }
 
 void pml_order_close(void)
 {
-    bool has_diverged = pml_order.judge != NULL && !pml_order.is_free &&
-                        !replay_judge_ends(pml_order.judge, pml_order.held, pml_order.goes_on);
+    bool has_diverged;
 
-    replay_write_close(pml_order.writer);
-    replay_judge_close(pml_order.judge);
-    pml_order.writer = NULL;
-    pml_order.judge = NULL;
-    pml_order.is_free = true;
-    order_recv_close();
+    order_preload_leave();
+    pml_order.tail = NULL;
+    has_diverged = !order_lanes_close();
     if (has_diverged && !pml_order.goes_on) {
         fflush(NULL); /* what the program has written */
         _exit(STATUS_DIVERGED);

@@ -3,6 +3,7 @@
  * order.h - record and replay of what the program's calls return, what its files share.
  *
  *   order.c           events and their outcomes; opening
+ *   order_lane.c      sequences of events, of which threads have several
  *   order_recv.c      receives
  *   order_probe.c     probes
  *   order_requests.c  tests, and waits for any or some of several requests
@@ -26,34 +27,79 @@ enum order_event {
 };
 #define ORDER_SHIFT 3
 
-extern struct order {
+/* A sequence of events, which one thread makes: the whole program's, or, with threads, one communicator's. */
+struct order_lane {
     struct replay_writer *writer; /* or NULL */
     struct replay_judge *judge;   /* or NULL */
     bool is_free;                 /* the record has ended, or the program has diverged */
-    bool goes_on;                 /* after a divergence */
-    bool is_shuffled;
-    bool is_traced;           /* there are a record and a trace */
-    uint64_t comms, receives; /* counted so far */
-    uint64_t held;            /* events that were not true although they could have been */
-    ompi_request_fns_t usual; /* what tests and waits do without a record */
+    uint64_t comms, receives;     /* counted so far */
+    uint64_t held;                /* events that were not true although they could have been */
+    struct {
+        pml_recv_t **recvs; /* in the order in which the program has posted */
+        size_t count, slots;
+    } withheld;
     bool has_thread;
     pthread_t thread; /* that makes the events */
-    pthread_mutex_t lock;
+};
+
+extern struct order {
+    struct order_lane main;
+    struct replay_tail *
+        tail; /* of the record, if it is all there is: nothing replayed or traced, no threads; or NULL */
+    bool goes_on; /* after a divergence */
+    bool is_shuffled;
+    bool is_traced;           /* there are a record and a trace */
+    ompi_request_fns_t usual; /* what tests and waits do without a record */
+    pthread_mutex_t lock;     /* of all writers, and of the lanes; with threads */
 } pml_order;
+
+/* ---- order_lane.c ---- */
+
+/* Opens the record, or the replay, of the first lane, and notes where the other ones are to be.  Folders, or NULL.  Open MPI's
+ * error. */
+int order_lanes_open(const char *record_to, const char *replay_from,
+                     const struct replay_job *job);
+
+/* Closes all.  False: one has diverged. */
+bool order_lanes_close(void);
+
+/* With threads: of a communicator, or NULL; NULL: no event. */
+struct order_lane *order_lane_of_comm(ompi_communicator_t *comm);
+struct order_lane *order_lane_of_request(size_t count, ompi_request_t **requests);
+struct order_lane *order_lane_of_recv(const pml_recv_t *recv);
+
+/* Where a call on this communicator, or of these requests, is an event; NULL: it is none, as Open MPI makes it itself, or another
+ * thread uses the communicator. */
+static inline struct order_lane *order_lane(ompi_communicator_t *comm)
+{
+    if (unlikely(pml.has_threads))
+        return order_lane_of_comm(comm);
+    return *pml_calling_back() == 0 ? &pml_order.main : NULL;
+}
+
+static inline struct order_lane *order_lane_for(size_t count, ompi_request_t **requests)
+{
+    if (unlikely(pml.has_threads))
+        return order_lane_of_request(count, requests);
+    return *pml_calling_back() == 0 ? &pml_order.main : NULL;
+}
+
+/* The lane in which a receive was posted. */
+static inline struct order_lane *order_lane_posted(const pml_recv_t *recv)
+{
+    return unlikely(pml.has_threads) ? order_lane_of_recv(recv) : &pml_order.main;
+}
 
 /* ---- order.c ---- */
 
-/* Does the first thread that has made an event call?  If not, the record says so. */
-bool order_is_of_thread(void);
-
-/* Is this call of the program, and of its first thread? */
-static inline bool order_is_event(void)
+/* Is this call of the program, and is all that happens that it is recorded? */
+static inline bool order_is_plain(void)
 {
-    return pml_calling_back == 0 && (!pml.has_threads || order_is_of_thread());
+    return likely(pml_order.tail != NULL) && likely(pml_calling_back_alone == 0);
 }
 
-struct replay_signature order_signature(enum replay_kind kind, int src, int tag,
-                                        ompi_communicator_t *comm);
+struct replay_signature order_signature(struct order_lane *lane, enum replay_kind kind, int src,
+                                        int tag, ompi_communicator_t *comm);
 struct replay_signature order_signature_of_requests(enum replay_kind kind, size_t count);
 
 static inline struct replay_outcome order_outcome(enum replay_result result, uint64_t value)
@@ -64,25 +110,30 @@ static inline struct replay_outcome order_outcome(enum replay_result result, uin
 struct replay_outcome order_outcome_of_status(const ompi_status_public_t *status, int err);
 
 /* An event has this outcome.  Nothing if nothing is recorded, as the following ones. */
-void order_record(const struct replay_signature *signature, struct replay_outcome outcome);
+void order_record(struct order_lane *lane, const struct replay_signature *signature,
+                  struct replay_outcome outcome);
 
 /* The number of a receive that is open now; 0: nothing is recorded. */
-uint64_t order_record_post(const struct replay_signature *signature);
-void order_record_fill(uint64_t number, struct replay_outcome outcome);
-void order_record_cancelled(uint64_t receive);
+uint64_t order_record_post(struct order_lane *lane, const struct replay_signature *signature);
+void order_record_fill(struct order_lane *lane, uint64_t number, struct replay_outcome outcome);
+void order_record_cancelled(struct order_lane *lane, uint64_t receive);
 
 /* True: the event has this outcome.  False: the call does what it would do without a record. */
-bool order_is_replayed(const struct replay_signature *now, const ompi_communicator_t *comm,
-                       struct replay_outcome *outcome);
+bool order_is_replayed(struct order_lane *lane, const struct replay_signature *now,
+                       const ompi_communicator_t *comm, struct replay_outcome *outcome);
 
 /* The recorded outcome cannot be. */
-void order_refuse(const struct replay_signature *now, const ompi_communicator_t *comm,
-                  const char *why);
+void order_refuse(struct order_lane *lane, const struct replay_signature *now,
+                  const ompi_communicator_t *comm, const char *why);
+void order_end_job(void) __attribute__((noreturn));
 const char *order_why_not(const struct replay_outcome *outcome);
 
 /* Can a call with these arguments have met this message? */
 bool order_fits(const struct replay_outcome *outcome, int src, int tag,
                 const ompi_communicator_t *comm);
+
+/* mbx_choice() of the program. */
+int order_choice(uint64_t site, uint64_t *value);
 
 /* ---- order_recv.c ---- */
 
@@ -90,8 +141,7 @@ bool order_fits(const struct replay_outcome *outcome, int src, int tag,
 void order_recv_take(mca_pml_base_module_t *module);
 
 /* The rank continues freely: what was withheld is posted, as the program has asked for it. */
-void order_go_free(void);
-void order_recv_close(void);
+void order_go_free(struct order_lane *lane);
 
 static inline bool order_is_withheld(const ompi_request_t *request)
 {
@@ -102,11 +152,10 @@ static inline bool order_is_withheld(const ompi_request_t *request)
 }
 
 /* An event has happened. */
-static inline void order_event_ends(void)
+static inline void order_event_ends(struct order_lane *lane)
 {
-    if (unlikely(pml_order.judge != NULL) && !pml_order.is_free &&
-        replay_judge_is_over(pml_order.judge))
-        order_go_free();
+    if (unlikely(lane->judge != NULL) && !lane->is_free && replay_judge_is_over(lane->judge))
+        order_go_free(lane);
 }
 
 /* ---- order_probe.c ---- */
@@ -117,6 +166,10 @@ void order_probe_take(mca_pml_base_module_t *module);
 
 /* Puts functions of this file into ompi_request_functions. */
 void order_requests_take(void);
+
+/* Takes the calls that are preloaded.  False: none are, and the program's MPI_Request_get_status is not seen. */
+bool order_preload_take(void);
+void order_preload_leave(void);
 
 /* Ends these requests, which are complete or will be, as MPI_Waitsome ends them.  Its error. */
 int order_end_some(int found, ompi_request_t **requests, const int *indices,

@@ -5,30 +5,33 @@
 #include "pml/order.h"
 
 /* A probe that found this message is replayed: true, and what to look for. */
-static bool is_found(const struct replay_signature *now, const struct replay_outcome *outcome,
-                     int src, int tag, const ompi_communicator_t *comm)
+static bool is_found(struct order_lane *lane, const struct replay_signature *now,
+                     const struct replay_outcome *outcome, int src, int tag,
+                     const ompi_communicator_t *comm)
 {
     if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, src, tag, comm))
         return true;
-    order_refuse(now, comm, order_why_not(outcome));
+    order_refuse(lane, now, comm, order_why_not(outcome));
     return false;
 }
 
 /* The message that is here instead of the recorded one. */
-static void compare_size(const struct replay_signature *now, const struct replay_outcome *then,
-                         const ompi_communicator_t *comm, const ompi_status_public_t *status)
+static void compare_size(struct order_lane *lane, const struct replay_signature *now,
+                         const struct replay_outcome *then, const ompi_communicator_t *comm,
+                         const ompi_status_public_t *status)
 {
     struct replay_outcome found = order_outcome_of_status(status, OMPI_SUCCESS);
 
     if (found.size_class != then->size_class)
-        order_refuse(now, comm, "its message has another size than the recorded one");
+        order_refuse(lane, now, comm, "its message has another size than the recorded one");
 }
 
-static void record_probe(const struct replay_signature *now, int err, int matched,
-                         const ompi_status_public_t *status)
+static void record_probe(struct order_lane *lane, const struct replay_signature *now, int err,
+                         int matched, const ompi_status_public_t *status)
 {
-    order_record(now, matched || err != OMPI_SUCCESS ? order_outcome_of_status(status, err)
-                                                     : order_outcome(REPLAY_FALSE, 0));
+    order_record(lane, now,
+                 matched || err != OMPI_SUCCESS ? order_outcome_of_status(status, err)
+                                                : order_outcome(REPLAY_FALSE, 0));
     if (pml_order.is_traced && matched && err == OMPI_SUCCESS)
         order_trace_probe();
 }
@@ -54,29 +57,30 @@ static int order_iprobe(int src, int tag, ompi_communicator_t *comm, int *matche
                         ompi_status_public_t *status)
 {
     ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
+    struct order_lane *lane = order_lane(comm);
     struct replay_signature now;
     struct replay_outcome outcome;
     int err;
 
-    if (!order_is_event())
+    if (lane == NULL)
         return pml_iprobe(src, tag, comm, matched, status);
-    now = order_signature(REPLAY_IPROBE, src, tag, comm);
+    now = order_signature(lane, REPLAY_IPROBE, src, tag, comm);
     *matched = 0;
-    if (!order_is_replayed(&now, comm, &outcome)) {
+    if (!order_is_replayed(lane, &now, comm, &outcome)) {
         err = iprobe_free(src, tag, comm, matched, out);
     } else if (outcome.result == REPLAY_FALSE) {
         pml_progress_test();
         err = OMPI_SUCCESS;
-    } else if (is_found(&now, &outcome, src, tag, comm)) {
+    } else if (is_found(lane, &now, &outcome, src, tag, comm)) {
         err = pml_probe(replay_source(&outcome), replay_tag(&outcome), comm, out);
         *matched = err == OMPI_SUCCESS;
         if (err == OMPI_SUCCESS)
-            compare_size(&now, &outcome, comm, out);
+            compare_size(lane, &now, &outcome, comm, out);
     } else {
         err = pml_iprobe(src, tag, comm, matched, out);
     }
-    record_probe(&now, err, *matched, out);
-    order_event_ends();
+    record_probe(lane, &now, err, *matched, out);
+    order_event_ends(lane);
     return err;
 }
 
@@ -84,68 +88,70 @@ static int order_improbe(int src, int tag, ompi_communicator_t *comm, int *match
                          ompi_message_t **message, ompi_status_public_t *status)
 {
     ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
+    struct order_lane *lane = order_lane(comm);
     struct replay_signature now;
     struct replay_outcome outcome;
     int err;
 
-    if (!order_is_event())
+    if (lane == NULL)
         return pml_improbe(src, tag, comm, matched, message, status);
-    now = order_signature(REPLAY_IMPROBE, src, tag, comm);
+    now = order_signature(lane, REPLAY_IMPROBE, src, tag, comm);
     *matched = 0;
-    if (!order_is_replayed(&now, comm, &outcome)) {
+    if (!order_is_replayed(lane, &now, comm, &outcome)) {
         err = improbe_free(src, tag, comm, matched, message, out);
     } else if (outcome.result == REPLAY_FALSE) {
         pml_progress_test();
         err = OMPI_SUCCESS;
-    } else if (is_found(&now, &outcome, src, tag, comm)) {
+    } else if (is_found(lane, &now, &outcome, src, tag, comm)) {
         err = pml_mprobe(replay_source(&outcome), replay_tag(&outcome), comm, message, out);
         *matched = err == OMPI_SUCCESS;
         if (err == OMPI_SUCCESS)
-            compare_size(&now, &outcome, comm, out);
+            compare_size(lane, &now, &outcome, comm, out);
     } else {
         err = pml_improbe(src, tag, comm, matched, message, out);
     }
-    record_probe(&now, err, *matched, out);
-    order_event_ends();
+    record_probe(lane, &now, err, *matched, out);
+    order_event_ends(lane);
     return err;
 }
 
 /* A blocking probe with a wildcard: what it looks for. */
-static void plan_probe(const struct replay_signature *now, ompi_communicator_t *comm, int *src,
-                       int *tag)
+static void plan_probe(struct order_lane *lane, const struct replay_signature *now,
+                       ompi_communicator_t *comm, int *src, int *tag)
 {
     struct replay_outcome outcome;
 
-    if (!order_is_replayed(now, comm, &outcome)) {
+    if (!order_is_replayed(lane, now, comm, &outcome)) {
         if (pml_order.is_shuffled)
             *src = order_shuffle_source(*src, *tag, comm);
         return;
     }
-    if (!is_found(now, &outcome, *src, *tag, comm))
+    if (!is_found(lane, now, &outcome, *src, *tag, comm))
         return;
     *src = replay_source(&outcome);
     *tag = replay_tag(&outcome);
 }
 
-static bool is_wild_event(int src, int tag)
+static struct order_lane *wild_lane(int src, int tag, ompi_communicator_t *comm)
 {
-    return (src == OMPI_ANY_SOURCE || tag == OMPI_ANY_TAG) && order_is_event();
+    return src == OMPI_ANY_SOURCE || tag == OMPI_ANY_TAG ? order_lane(comm) : NULL;
 }
 
 static int order_probe(int src, int tag, ompi_communicator_t *comm,
                        ompi_status_public_t *status)
 {
     ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
+    struct order_lane *lane = wild_lane(src, tag, comm);
     struct replay_signature now;
     int err;
 
-    if (!is_wild_event(src, tag))
+    if (lane == NULL)
         return pml_probe(src, tag, comm, status);
-    now = order_signature(REPLAY_PROBE, src, tag, comm);
-    plan_probe(&now, comm, &src, &tag);
+    now = order_signature(lane, REPLAY_PROBE, src, tag, comm);
+    plan_probe(lane, &now, comm, &src, &tag);
     err = pml_probe(src, tag, comm, out);
-    record_probe(&now, err, true, out);
-    order_event_ends();
+    record_probe(lane, &now, err, true, out);
+    order_event_ends(lane);
     return err;
 }
 
@@ -153,16 +159,17 @@ static int order_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_messag
                         ompi_status_public_t *status)
 {
     ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
+    struct order_lane *lane = wild_lane(src, tag, comm);
     struct replay_signature now;
     int err;
 
-    if (!is_wild_event(src, tag))
+    if (lane == NULL)
         return pml_mprobe(src, tag, comm, message, status);
-    now = order_signature(REPLAY_MPROBE, src, tag, comm);
-    plan_probe(&now, comm, &src, &tag);
+    now = order_signature(lane, REPLAY_MPROBE, src, tag, comm);
+    plan_probe(lane, &now, comm, &src, &tag);
     err = pml_mprobe(src, tag, comm, message, out);
-    record_probe(&now, err, true, out);
-    order_event_ends();
+    record_probe(lane, &now, err, true, out);
+    order_event_ends(lane);
     return err;
 }
 

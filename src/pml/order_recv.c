@@ -3,7 +3,7 @@
  * order_recv.c - receives that are recorded, or replayed (order.c).
  *
  * Invariants
- *   I1  a request whose own.event has ORDER_WITHHELD is in withheld, and not posted
+ *   I1  a request whose own.event has ORDER_WITHHELD is in withheld of its lane, and not posted
  *   I2  withheld is in the order in which the program has posted
  */
 #include "pml/order.h"
@@ -11,51 +11,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct {
-    pml_recv_t **recvs;
-    size_t count, slots;
-} withheld;
-
 static ompi_request_cancel_fn_t usual_cancel;
 
 /* ---- receives that no message came for ---- */
 
 /* False: no memory. */
-static bool withhold(pml_recv_t *recv)
+static bool withhold(struct order_lane *lane, pml_recv_t *recv)
 {
-    if (withheld.count == withheld.slots) {
-        size_t slots = 2 * withheld.slots + 16;
-        pml_recv_t **more = realloc(withheld.recvs, slots * sizeof *more);
+    if (lane->withheld.count == lane->withheld.slots) {
+        size_t slots = 2 * lane->withheld.slots + 16;
+        pml_recv_t **more = realloc(lane->withheld.recvs, slots * sizeof *more);
 
         if (more == NULL)
             return false;
-        withheld.recvs = more;
-        withheld.slots = slots;
+        lane->withheld.recvs = more;
+        lane->withheld.slots = slots;
     }
     recv->own.event |= ORDER_WITHHELD;
-    withheld.recvs[withheld.count++] = recv;
+    lane->withheld.recvs[lane->withheld.count++] = recv;
     return true;
 }
 
-static void withheld_remove(pml_recv_t *recv)
+static void withheld_remove(struct order_lane *lane, pml_recv_t *recv)
 {
     size_t i = 0;
 
     recv->own.event &= ~(uint64_t)ORDER_WITHHELD;
-    while (i < withheld.count && withheld.recvs[i] != recv)
+    while (i < lane->withheld.count && lane->withheld.recvs[i] != recv)
         i++;
-    if (i == withheld.count)
+    if (i == lane->withheld.count)
         return;
-    withheld.count--;
-    memmove(withheld.recvs + i, withheld.recvs + i + 1,
-            (withheld.count - i) * sizeof withheld.recvs[0]);
+    lane->withheld.count--;
+    memmove(lane->withheld.recvs + i, lane->withheld.recvs + i + 1,
+            (lane->withheld.count - i) * sizeof lane->withheld.recvs[0]);
 }
 
-void order_go_free(void)
+void order_go_free(struct order_lane *lane)
 {
-    pml_order.is_free = true;
-    for (size_t i = 0; i < withheld.count; i++) {
-        pml_recv_t *recv = withheld.recvs[i];
+    lane->is_free = true;
+    for (size_t i = 0; i < lane->withheld.count; i++) {
+        pml_recv_t *recv = lane->withheld.recvs[i];
         int err;
 
         recv->own.event &= ~(uint64_t)ORDER_WITHHELD;
@@ -65,51 +60,47 @@ void order_go_free(void)
         recv->super.req_base.req_ompi.req_status.MPI_ERROR = MPI_ERR_OTHER;
         pml_request_complete(&recv->super.req_base, &recv->own);
     }
-    withheld.count = 0;
-}
-
-void order_recv_close(void)
-{
-    free(withheld.recvs);
-    withheld.recvs = NULL;
-    withheld.count = withheld.slots = 0;
+    lane->withheld.count = 0;
 }
 
 /* ---- receives ---- */
 
 /* How a receive is carried out. */
 struct plan {
-    uint64_t event; /* own.event */
-    int src, tag;   /* what is posted */
+    struct order_lane *lane; /* NULL: it is no event */
+    uint64_t event;          /* own.event */
+    int src, tag;            /* what is posted */
     bool is_withheld;
 };
 
-static void plan_recorded(struct plan *plan, const struct replay_signature *now,
-                          ompi_communicator_t *comm, const struct replay_outcome *outcome)
+static void plan_recorded(struct order_lane *lane, struct plan *plan,
+                          const struct replay_signature *now, ompi_communicator_t *comm,
+                          const struct replay_outcome *outcome)
 {
     if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, plan->src, plan->tag, comm)) {
         plan->src = replay_source(outcome);
         plan->tag = replay_tag(outcome);
-    } else if (outcome->result == REPLAY_OPEN && replay_judge_is_over(pml_order.judge)) {
-        order_go_free();
+    } else if (outcome->result == REPLAY_OPEN && replay_judge_is_over(lane->judge)) {
+        order_go_free(lane);
     } else if ((outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED) &&
                now->kind != REPLAY_RECV) {
         plan->is_withheld = true;
     } else {
-        order_refuse(now, comm, order_why_not(outcome));
+        order_refuse(lane, now, comm, order_why_not(outcome));
     }
 }
 
-static struct plan plan_wild(struct plan plan, enum replay_kind kind, ompi_communicator_t *comm)
+static struct plan plan_wild(struct order_lane *lane, struct plan plan, enum replay_kind kind,
+                             ompi_communicator_t *comm)
 {
-    struct replay_signature now = order_signature(kind, plan.src, plan.tag, comm);
+    struct replay_signature now = order_signature(lane, kind, plan.src, plan.tag, comm);
     struct replay_outcome outcome;
 
-    if (order_is_replayed(&now, comm, &outcome))
-        plan_recorded(&plan, &now, comm, &outcome);
+    if (order_is_replayed(lane, &now, comm, &outcome))
+        plan_recorded(lane, &plan, &now, comm, &outcome);
     else if (pml_order.is_shuffled)
         plan.src = order_shuffle_source(plan.src, plan.tag, comm);
-    plan.event = order_record_post(&now) << ORDER_SHIFT | ORDER_WILD;
+    plan.event = order_record_post(lane, &now) << ORDER_SHIFT | ORDER_WILD;
     return plan;
 }
 
@@ -119,13 +110,13 @@ static inline struct plan plan_of(enum replay_kind kind, int src, int tag,
     struct plan plan = {.src = src, .tag = tag};
     bool is_wild = src == OMPI_ANY_SOURCE || tag == OMPI_ANY_TAG;
 
-    if ((!is_wild && tag < 0) || !order_is_event())
+    if ((!is_wild && tag < 0) || (plan.lane = order_lane(comm)) == NULL)
         return plan;
     if (is_wild)
-        return plan_wild(plan, kind, comm);
-    plan.event = ++pml_order.receives << ORDER_SHIFT | ORDER_EXACT;
-    plan.is_withheld = unlikely(pml_order.judge != NULL) && !pml_order.is_free &&
-                       replay_judge_is_cancelled(pml_order.judge, pml_order.receives);
+        return plan_wild(plan.lane, plan, kind, comm);
+    plan.event = ++plan.lane->receives << ORDER_SHIFT | ORDER_EXACT;
+    plan.is_withheld = unlikely(plan.lane->judge != NULL) && !plan.lane->is_free &&
+                       replay_judge_is_cancelled(plan.lane->judge, plan.lane->receives);
     return plan;
 }
 
@@ -138,30 +129,37 @@ static inline uint64_t number_of(const pml_recv_t *recv)
 static int wild_completed(ompi_request_t *request)
 {
     const ompi_status_public_t *status = &request->req_status;
+    pml_recv_t *recv = (pml_recv_t *)request;
+    struct order_lane *lane = order_lane_posted(recv);
 
-    order_record_fill(number_of((pml_recv_t *)request),
-                      status->_cancelled ? order_outcome(REPLAY_CANCELLED, 0)
-                                         : order_outcome_of_status(status, status->MPI_ERROR));
+    if (lane != NULL)
+        order_record_fill(lane, number_of(recv),
+                          status->_cancelled
+                              ? order_outcome(REPLAY_CANCELLED, 0)
+                              : order_outcome_of_status(status, status->MPI_ERROR));
     return 0;
 }
 
 /* The completion callback of an exact receive that is being cancelled. */
 static int cancelled_completed(ompi_request_t *request)
 {
-    if (request->req_status._cancelled)
-        order_record_cancelled(number_of((pml_recv_t *)request));
+    pml_recv_t *recv = (pml_recv_t *)request;
+    struct order_lane *lane = order_lane_posted(recv);
+
+    if (request->req_status._cancelled && lane != NULL)
+        order_record_cancelled(lane, number_of(recv));
     return 0;
 }
 
-static int cancel_withheld(pml_recv_t *recv)
+static int cancel_withheld(struct order_lane *lane, pml_recv_t *recv)
 {
     mca_pml_base_request_t *base = &recv->super.req_base;
 
-    withheld_remove(recv);
+    withheld_remove(lane, recv);
     base->req_ompi.req_status._cancelled = 1;
     base->req_ompi.req_status._ucount = 0;
     if (recv->own.event & ORDER_EXACT)
-        order_record_cancelled(number_of(recv));
+        order_record_cancelled(lane, number_of(recv));
     pml_request_complete(base, &recv->own);
     return OMPI_SUCCESS;
 }
@@ -169,11 +167,13 @@ static int cancel_withheld(pml_recv_t *recv)
 static int order_cancel(ompi_request_t *request, int flag)
 {
     pml_recv_t *recv = (pml_recv_t *)request;
+    const bool is_event = recv->own.event != 0;
+    struct order_lane *lane = is_event ? order_lane_posted(recv) : NULL;
 
-    if (flag && recv->own.event & ORDER_WITHHELD)
-        return cancel_withheld(recv);
+    if (flag && lane != NULL && recv->own.event & ORDER_WITHHELD)
+        return cancel_withheld(lane, recv);
     /* its receive has a match in the record */
-    if (recv->own.event != 0 && pml_order.judge != NULL && !pml_order.is_free)
+    if (lane != NULL && lane->judge != NULL && !lane->is_free)
         return OMPI_SUCCESS;
     if (flag && recv->own.event & ORDER_EXACT && !REQUEST_COMPLETE(request))
         request->req_complete_cb = cancelled_completed;
@@ -218,7 +218,7 @@ static int irecv_planned(const struct plan *plan, void *buf, size_t count,
         recv->super.req_base.req_ompi.req_complete_cb = wild_completed;
     if (!plan->is_withheld)
         err = start_traced(recv);
-    else if (!withhold(recv))
+    else if (!withhold(plan->lane, recv))
         err = OMPI_ERR_OUT_OF_RESOURCE;
     if (err != OMPI_SUCCESS) {
         recv->super.req_base.req_ompi.req_complete_cb = NULL;
@@ -230,20 +230,41 @@ static int irecv_planned(const struct plan *plan, void *buf, size_t count,
     return OMPI_SUCCESS;
 }
 
-static int order_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
-                       ompi_communicator_t *comm, ompi_request_t **request)
+/* Is it a receive of the program without wildcards, which is only counted? */
+static inline bool is_counted(int src, int tag)
+{
+    return likely(order_is_plain()) && likely((src | tag) >= 0);
+}
+
+/* Any receive that is not only counted. */
+static OUT_OF_LINE int irecv_event(void *buf, size_t count, ompi_datatype_t *type, int src,
+                                   int tag, ompi_communicator_t *comm, ompi_request_t **request)
 {
     struct plan plan = plan_of(REPLAY_IRECV, src, tag, comm);
     int err;
 
     if (plan.event & ORDER_WILD || plan.is_withheld) {
         err = irecv_planned(&plan, buf, count, type, src, tag, comm, request);
-        order_event_ends();
+        order_event_ends(plan.lane);
         return err;
     }
     err = pml_irecv(buf, count, type, src, tag, comm, request);
     if (likely(err == OMPI_SUCCESS))
         recv_note((pml_recv_t *)*request, plan.event);
+    return err;
+}
+
+static int order_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                       ompi_communicator_t *comm, ompi_request_t **request)
+{
+    int err;
+
+    if (!is_counted(src, tag))
+        return irecv_event(buf, count, type, src, tag, comm, request);
+    pml_order.main.receives++;
+    err = pml_irecv(buf, count, type, src, tag, comm, request);
+    if (likely(err == OMPI_SUCCESS))
+        recv_note((pml_recv_t *)*request, pml_order.main.receives << ORDER_SHIFT | ORDER_EXACT);
     return err;
 }
 
@@ -256,8 +277,10 @@ static inline int blocking(void *buf, size_t count, ompi_datatype_t *type, int s
     return pml_recv(buf, count, type, src, tag, comm, status);
 }
 
-static int order_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
-                      ompi_communicator_t *comm, ompi_status_public_t *status)
+/* Any receive that is not only counted. */
+static OUT_OF_LINE int recv_event(void *buf, size_t count, ompi_datatype_t *type, int src,
+                                  int tag, ompi_communicator_t *comm,
+                                  ompi_status_public_t *status)
 {
     struct plan plan = plan_of(REPLAY_RECV, src, tag, comm);
     ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
@@ -266,9 +289,18 @@ static int order_recv(void *buf, size_t count, ompi_datatype_t *type, int src, i
     if (!(plan.event & ORDER_WILD))
         return blocking(buf, count, type, src, tag, comm, status, false);
     err = blocking(buf, count, type, plan.src, plan.tag, comm, out, true);
-    order_record_fill(plan.event >> ORDER_SHIFT, order_outcome_of_status(out, err));
-    order_event_ends();
+    order_record_fill(plan.lane, plan.event >> ORDER_SHIFT, order_outcome_of_status(out, err));
+    order_event_ends(plan.lane);
     return err;
+}
+
+static int order_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                      ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    if (!is_counted(src, tag))
+        return recv_event(buf, count, type, src, tag, comm, status);
+    pml_order.main.receives++;
+    return pml_recv(buf, count, type, src, tag, comm, status);
 }
 
 static int order_imrecv(void *buf, size_t count, ompi_datatype_t *type,
@@ -296,8 +328,8 @@ static int start_recv(ompi_request_t *request)
         request->req_complete_cb = wild_completed;
     if (plan.is_withheld) {
         pml_persistent_begin(base);
-        err = withhold(recv) ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
-        order_event_ends();
+        err = withhold(plan.lane, recv) ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
+        order_event_ends(plan.lane);
         return err;
     }
     base->req_peer = plan.src;
@@ -309,7 +341,8 @@ static int start_recv(ompi_request_t *request)
         request->req_complete_cb = NULL;
     else if (pml_order.is_traced && plan.event & ORDER_WILD)
         order_trace_recv(recv);
-    order_event_ends();
+    if (plan.lane != NULL)
+        order_event_ends(plan.lane);
     return err;
 }
 

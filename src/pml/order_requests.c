@@ -4,18 +4,23 @@
  */
 #include "pml/order.h"
 
+#include <dlfcn.h>
+#include <string.h>
+
+#include "pml/preload.h"
+
 static bool is_active(const ompi_request_t *request)
 {
     return request->req_state != OMPI_REQUEST_INACTIVE && !order_is_withheld(request);
 }
 
 /* Nothing was complete: nothing is, whatever has come. */
-static void hold_back(size_t count, ompi_request_t **requests)
+static void hold_back(struct order_lane *lane, size_t count, ompi_request_t **requests)
 {
     pml_progress_test();
     for (size_t i = 0; i < count; i++)
         if (is_active(requests[i]) && REQUEST_COMPLETE(requests[i])) {
-            pml_order.held++;
+            lane->held++;
             return;
         }
 }
@@ -32,28 +37,52 @@ static int end_one(ompi_request_t **request, ompi_status_public_t *status)
     return err;
 }
 
-static int order_req_test(ompi_request_t **request, int *done, ompi_status_public_t *status)
+/* Any test of one request. */
+static OUT_OF_LINE int test_event(ompi_request_t **request, int *done,
+                                  ompi_status_public_t *status)
 {
+    struct order_lane *lane = order_lane_for(1, request);
     struct replay_signature now = order_signature_of_requests(REPLAY_TEST, 1);
     struct replay_outcome outcome;
     int err = OMPI_SUCCESS;
 
-    if (!order_is_event())
+    if (lane == NULL)
         return pml_order.usual.req_test(request, done, status);
     *done = 0;
-    if (!order_is_replayed(&now, NULL, &outcome)) {
+    if (!order_is_replayed(lane, &now, NULL, &outcome)) {
         err = pml_order.usual.req_test(request, done, status);
     } else if (outcome.result == REPLAY_FALSE) {
-        hold_back(1, request);
+        hold_back(lane, 1, request);
     } else if (outcome.result == REPLAY_TRUE && !order_is_withheld(*request)) {
         err = end_one(request, status);
         *done = 1;
     } else {
-        order_refuse(&now, NULL, order_why_not(&outcome));
+        order_refuse(lane, &now, NULL, order_why_not(&outcome));
         err = pml_order.usual.req_test(request, done, status);
     }
-    order_record(&now, order_outcome(*done ? REPLAY_TRUE : REPLAY_FALSE, 0));
-    order_event_ends();
+    order_record(lane, &now, order_outcome(*done ? REPLAY_TRUE : REPLAY_FALSE, 0));
+    order_event_ends(lane);
+    return err;
+}
+
+/* The outcome of a test that is only recorded, and is not what the last event was. */
+static OUT_OF_LINE void record_test(bool is_done)
+{
+    const struct replay_signature now = order_signature_of_requests(REPLAY_TEST, 1);
+
+    order_record(&pml_order.main, &now, order_outcome(is_done ? REPLAY_TRUE : REPLAY_FALSE, 0));
+}
+
+static int order_req_test(ompi_request_t **request, int *done, ompi_status_public_t *status)
+{
+    int err;
+
+    if (!order_is_plain())
+        return test_event(request, done, status);
+    *done = 0;
+    err = pml_order.usual.req_test(request, done, status);
+    if (*done || !replay_test_again(pml_order.tail))
+        record_test(*done);
     return err;
 }
 
@@ -68,17 +97,18 @@ static bool has_withheld(size_t count, ompi_request_t **requests)
 static int order_req_test_all(size_t count, ompi_request_t **requests, int *done,
                               ompi_status_public_t *statuses)
 {
+    struct order_lane *lane = order_lane_for(count, requests);
     struct replay_signature now = order_signature_of_requests(REPLAY_TESTALL, count);
     struct replay_outcome outcome;
     int err = OMPI_SUCCESS;
 
-    if (!order_is_event())
+    if (lane == NULL)
         return pml_order.usual.req_test_all(count, requests, done, statuses);
     *done = 0;
-    if (!order_is_replayed(&now, NULL, &outcome)) {
+    if (!order_is_replayed(lane, &now, NULL, &outcome)) {
         err = pml_order.usual.req_test_all(count, requests, done, statuses);
     } else if (outcome.result == REPLAY_FALSE) {
-        hold_back(count, requests);
+        hold_back(lane, count, requests);
     } else if (outcome.result == REPLAY_TRUE && !has_withheld(count, requests)) {
         for (size_t i = 0; i < count; i++)
             pml_wait(requests[i]);
@@ -86,11 +116,11 @@ static int order_req_test_all(size_t count, ompi_request_t **requests, int *done
             err = pml_order.usual.req_test_all(count, requests, done, statuses);
         while (err == OMPI_SUCCESS && !*done);
     } else {
-        order_refuse(&now, NULL, order_why_not(&outcome));
+        order_refuse(lane, &now, NULL, order_why_not(&outcome));
         err = pml_order.usual.req_test_all(count, requests, done, statuses);
     }
-    order_record(&now, order_outcome(*done ? REPLAY_TRUE : REPLAY_FALSE, 0));
-    order_event_ends();
+    order_record(lane, &now, order_outcome(*done ? REPLAY_TRUE : REPLAY_FALSE, 0));
+    order_event_ends(lane);
     return err;
 }
 
@@ -109,19 +139,19 @@ static bool none_is_active(size_t count, ompi_request_t **requests)
 }
 
 /* MPI_Testany and MPI_Waitany as recorded: true, and *err. */
-static bool any_replayed(const struct replay_signature *now, size_t count,
-                         ompi_request_t **requests, int *which, int *done,
+static bool any_replayed(struct order_lane *lane, const struct replay_signature *now,
+                         size_t count, ompi_request_t **requests, int *which, int *done,
                          ompi_status_public_t *status, int *err)
 {
     struct replay_outcome outcome;
 
-    if (!order_is_replayed(now, NULL, &outcome))
+    if (!order_is_replayed(lane, now, NULL, &outcome))
         return false;
     *err = OMPI_SUCCESS;
     *which = MPI_UNDEFINED;
     *done = outcome.result != REPLAY_FALSE;
     if (outcome.result == REPLAY_FALSE && now->kind == REPLAY_TESTANY) {
-        hold_back(count, requests);
+        hold_back(lane, count, requests);
         return true;
     }
     if (outcome.result == REPLAY_AT && is_possible(outcome.value, count, requests)) {
@@ -130,46 +160,50 @@ static bool any_replayed(const struct replay_signature *now, size_t count,
         return true;
     }
     if (outcome.result != REPLAY_NONE || !none_is_active(count, requests))
-        order_refuse(now, NULL, order_why_not(&outcome));
+        order_refuse(lane, now, NULL, order_why_not(&outcome));
     return false;
 }
 
 static int order_req_test_any(size_t count, ompi_request_t **requests, int *which, int *done,
                               ompi_status_public_t *status)
 {
+    struct order_lane *lane = order_lane_for(count, requests);
     struct replay_signature now = order_signature_of_requests(REPLAY_TESTANY, count);
     int err;
 
-    if (!order_is_event())
+    if (lane == NULL)
         return pml_order.usual.req_test_any(count, requests, which, done, status);
-    if (!any_replayed(&now, count, requests, which, done, status, &err))
+    if (!any_replayed(lane, &now, count, requests, which, done, status, &err))
         err = pml_order.usual.req_test_any(count, requests, which, done, status);
-    order_record(&now, !*done                    ? order_outcome(REPLAY_FALSE, 0)
-                       : *which == MPI_UNDEFINED ? order_outcome(REPLAY_NONE, 0)
-                                                 : order_outcome(REPLAY_AT, (uint64_t)*which));
-    order_event_ends();
+    order_record(lane, &now,
+                 !*done                    ? order_outcome(REPLAY_FALSE, 0)
+                 : *which == MPI_UNDEFINED ? order_outcome(REPLAY_NONE, 0)
+                                           : order_outcome(REPLAY_AT, (uint64_t)*which));
+    order_event_ends(lane);
     return err;
 }
 
 static int order_req_wait_any(size_t count, ompi_request_t **requests, int *which,
                               ompi_status_public_t *status)
 {
+    struct order_lane *lane = order_lane_for(count, requests);
     struct replay_signature now = order_signature_of_requests(REPLAY_WAITANY, count);
     int done, err;
 
-    if (!order_is_event())
+    if (lane == NULL)
         return pml_order.usual.req_wait_any(count, requests, which, status);
-    if (!any_replayed(&now, count, requests, which, &done, status, &err))
+    if (!any_replayed(lane, &now, count, requests, which, &done, status, &err))
         err = pml_order.usual.req_wait_any(count, requests, which, status);
-    order_record(&now, *which == MPI_UNDEFINED ? order_outcome(REPLAY_NONE, 0)
-                                               : order_outcome(REPLAY_AT, (uint64_t)*which));
-    order_event_ends();
+    order_record(lane, &now,
+                 *which == MPI_UNDEFINED ? order_outcome(REPLAY_NONE, 0)
+                                         : order_outcome(REPLAY_AT, (uint64_t)*which));
+    order_event_ends(lane);
     return err;
 }
 
 /* The indices that follow in the record; false: they are not there, or cannot be. */
-static bool some_indices(const struct replay_signature *now, uint64_t wanted, size_t count,
-                         ompi_request_t **requests, int *indices)
+static bool some_indices(struct order_lane *lane, const struct replay_signature *now,
+                         uint64_t wanted, size_t count, ompi_request_t **requests, int *indices)
 {
     const struct replay_signature index = {.kind = REPLAY_INDEX};
     struct replay_outcome outcome = {.result = REPLAY_AT};
@@ -177,13 +211,13 @@ static bool some_indices(const struct replay_signature *now, uint64_t wanted, si
     for (uint64_t i = 0; i < wanted; i++) {
         bool is_new = true;
 
-        if (i >= count || !order_is_replayed(&index, NULL, &outcome))
+        if (i >= count || !order_is_replayed(lane, &index, NULL, &outcome))
             return false;
         for (uint64_t before = 0; before < i; before++)
             is_new = is_new && (uint64_t)indices[before] != outcome.value;
         if (outcome.result != REPLAY_AT || !is_new ||
             !is_possible(outcome.value, count, requests)) {
-            order_refuse(now, NULL, order_why_not(&outcome));
+            order_refuse(lane, now, NULL, order_why_not(&outcome));
             return false;
         }
         indices[i] = (int)outcome.value;
@@ -213,73 +247,147 @@ int order_end_some(int found, ompi_request_t **requests, const int *indices,
 }
 
 /* MPI_Testsome and MPI_Waitsome as recorded: true, and *err. */
-static bool some_replayed(const struct replay_signature *now, size_t count,
-                          ompi_request_t **requests, int *found, int *indices,
+static bool some_replayed(struct order_lane *lane, const struct replay_signature *now,
+                          size_t count, ompi_request_t **requests, int *found, int *indices,
                           ompi_status_public_t *statuses, int *err)
 {
     struct replay_outcome outcome;
 
-    if (!order_is_replayed(now, NULL, &outcome))
+    if (!order_is_replayed(lane, now, NULL, &outcome))
         return false;
     *err = OMPI_SUCCESS;
     *found = 0;
     if (outcome.result == REPLAY_FALSE && now->kind == REPLAY_TESTSOME) {
-        hold_back(count, requests);
+        hold_back(lane, count, requests);
         return true;
     }
     if (outcome.result == REPLAY_NONE && none_is_active(count, requests))
         return false; /* and so it says itself */
     if (outcome.result != REPLAY_AT || outcome.value == 0 || outcome.value > count) {
-        order_refuse(now, NULL, order_why_not(&outcome));
+        order_refuse(lane, now, NULL, order_why_not(&outcome));
         return false;
     }
-    if (!some_indices(now, outcome.value, count, requests, indices))
+    if (!some_indices(lane, now, outcome.value, count, requests, indices))
         return false;
     *found = (int)outcome.value;
     *err = order_end_some(*found, requests, indices, statuses);
     return true;
 }
 
-static void record_some(const struct replay_signature *now, int found, const int *indices)
+static void record_some(struct order_lane *lane, const struct replay_signature *now, int found,
+                        const int *indices)
 {
     const struct replay_signature index = {.kind = REPLAY_INDEX};
 
-    order_record(now, found == MPI_UNDEFINED ? order_outcome(REPLAY_NONE, 0)
-                      : found == 0           ? order_outcome(REPLAY_FALSE, 0)
-                                             : order_outcome(REPLAY_AT, (uint64_t)found));
+    order_record(lane, now,
+                 found == MPI_UNDEFINED ? order_outcome(REPLAY_NONE, 0)
+                 : found == 0           ? order_outcome(REPLAY_FALSE, 0)
+                                        : order_outcome(REPLAY_AT, (uint64_t)found));
     for (int i = 0; found != MPI_UNDEFINED && i < found; i++)
-        order_record(&index, order_outcome(REPLAY_AT, (uint64_t)indices[i]));
+        order_record(lane, &index, order_outcome(REPLAY_AT, (uint64_t)indices[i]));
 }
 
 static int order_req_test_some(size_t count, ompi_request_t **requests, int *found,
                                int *indices, ompi_status_public_t *statuses)
 {
+    struct order_lane *lane = order_lane_for(count, requests);
     struct replay_signature now = order_signature_of_requests(REPLAY_TESTSOME, count);
     int err;
 
-    if (!order_is_event())
+    if (lane == NULL)
         return pml_order.usual.req_test_some(count, requests, found, indices, statuses);
-    if (!some_replayed(&now, count, requests, found, indices, statuses, &err))
+    if (!some_replayed(lane, &now, count, requests, found, indices, statuses, &err))
         err = pml_order.usual.req_test_some(count, requests, found, indices, statuses);
-    record_some(&now, *found, indices);
-    order_event_ends();
+    record_some(lane, &now, *found, indices);
+    order_event_ends(lane);
     return err;
 }
 
 static int order_req_wait_some(size_t count, ompi_request_t **requests, int *found,
                                int *indices, ompi_status_public_t *statuses)
 {
+    struct order_lane *lane = order_lane_for(count, requests);
     struct replay_signature now = order_signature_of_requests(REPLAY_WAITSOME, count);
     int err;
 
-    if (!order_is_event())
+    if (lane == NULL)
         return pml_order.usual.req_wait_some(count, requests, found, indices, statuses);
-    if (!some_replayed(&now, count, requests, found, indices, statuses, &err))
+    if (!some_replayed(lane, &now, count, requests, found, indices, statuses, &err))
         err = pml_order.usual.req_wait_some(count, requests, found, indices, statuses);
-    record_some(&now, *found, indices);
-    order_event_ends();
+    record_some(lane, &now, *found, indices);
+    order_event_ends(lane);
     return err;
 }
+
+/* ---- MPI_Request_get_status ---- */
+
+static struct pml_preload *preload; /* NULL: it is not loaded */
+static pml_get_status_fn *usual_get_status;
+
+static int order_get_status(MPI_Request request, int *flag, MPI_Status *status)
+{
+    struct order_lane *lane;
+    struct replay_signature now = order_signature_of_requests(REPLAY_GET_STATUS, 1);
+    struct replay_outcome outcome;
+    int err = OMPI_SUCCESS;
+
+    if (request == NULL || flag == NULL || request->req_state == OMPI_REQUEST_INACTIVE ||
+        (lane = order_lane_for(1, &request)) == NULL)
+        return usual_get_status(request, flag, status);
+    *flag = 0;
+    if (!order_is_replayed(lane, &now, NULL, &outcome)) {
+        err = usual_get_status(request, flag, status);
+    } else if (outcome.result == REPLAY_FALSE) {
+        hold_back(lane, 1, &request);
+    } else if (outcome.result == REPLAY_TRUE && !order_is_withheld(request)) {
+        pml_wait(request);
+        do
+            err = usual_get_status(request, flag, status);
+        while (err == OMPI_SUCCESS && !*flag);
+    } else {
+        order_refuse(lane, &now, NULL, order_why_not(&outcome));
+        err = usual_get_status(request, flag, status);
+    }
+    order_record(lane, &now, order_outcome(*flag ? REPLAY_TRUE : REPLAY_FALSE, 0));
+    order_event_ends(lane);
+    return err;
+}
+
+/* Open MPI's own function.  A lookup in the whole process would find the preloaded one. */
+static void *find_in_libmpi(const char *name)
+{
+    Dl_info libmpi;
+    void *handle;
+
+    if (dladdr((const void *)&ompi_request_functions, &libmpi) == 0)
+        return NULL;
+    handle = dlopen(libmpi.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    return handle != NULL ? dlsym(handle, name) : NULL;
+}
+
+bool order_preload_take(void)
+{
+    void *usual = find_in_libmpi("PMPI_Request_get_status");
+
+    preload = dlsym(RTLD_DEFAULT, "mbx_preload");
+    if (preload == NULL || usual == NULL)
+        return false;
+    memcpy(&usual_get_status, &usual, sizeof usual);
+    atomic_store(&preload->get_status, order_get_status);
+    atomic_store(&preload->choice, order_choice);
+    return true;
+}
+
+void order_preload_leave(void)
+{
+    if (preload == NULL)
+        return;
+    atomic_store(&preload->get_status, NULL);
+    atomic_store(&preload->choice, NULL);
+    preload = NULL;
+}
+
+/* ---- the functions of Open MPI's table ---- */
 
 void order_requests_take(void)
 {

@@ -28,10 +28,18 @@ static struct {
     struct random random;
     unsigned not_yet; /* in a row */
     bool is_ending;   /* requests that are chosen */
+    pthread_t thread; /* of MPI_Init */
     mca_pml_base_module_send_fn_t send;
     mca_pml_base_module_isend_fn_t isend;
     ompi_request_fns_t usual;
 } shuffle;
+
+/* Is it a call of the program, and of the thread of MPI_Init?  Others make no choices. */
+static bool is_chosen(void)
+{
+    return *pml_calling_back() == 0 &&
+           (!pml.has_threads || pthread_equal(shuffle.thread, pthread_self()));
+}
 
 static bool is_one_in(uint64_t count)
 {
@@ -107,7 +115,7 @@ int order_shuffle_source(int src, int tag, ompi_communicator_t *comm)
 /* Any thread may send: a send is no event. */
 static void pause_before_send(int tag)
 {
-    if (tag >= 0 && !pml.has_threads && pml_calling_back == 0)
+    if (tag >= 0 && !pml.has_threads && *pml_calling_back() == 0)
         pause_a_while();
 }
 
@@ -161,7 +169,7 @@ static size_t any_complete(size_t count, ompi_request_t **requests)
 static int shuffle_test(ompi_request_t **request, int *done, ompi_status_public_t *status)
 {
     *done = 0;
-    if (order_is_event() && finds_nothing(1, request))
+    if (is_chosen() && finds_nothing(1, request))
         return OMPI_SUCCESS;
     return shuffle.usual.req_test(request, done, status);
 }
@@ -170,7 +178,7 @@ static int shuffle_test_all(size_t count, ompi_request_t **requests, int *done,
                             ompi_status_public_t *statuses)
 {
     *done = 0;
-    if (order_is_event() && finds_nothing(count, requests))
+    if (is_chosen() && finds_nothing(count, requests))
         return OMPI_SUCCESS;
     return shuffle.usual.req_test_all(count, requests, done, statuses);
 }
@@ -180,7 +188,7 @@ static int shuffle_test_any(size_t count, ompi_request_t **requests, int *which,
 {
     size_t chosen;
 
-    if (!order_is_event() || !has_active(count, requests))
+    if (!is_chosen() || !has_active(count, requests))
         return shuffle.usual.req_test_any(count, requests, which, done, status);
     *which = MPI_UNDEFINED;
     *done = 0;
@@ -196,7 +204,7 @@ static int shuffle_test_any(size_t count, ompi_request_t **requests, int *which,
 static int shuffle_wait_any(size_t count, ompi_request_t **requests, int *which,
                             ompi_status_public_t *status)
 {
-    size_t chosen = order_is_event() ? any_complete(count, requests) : count;
+    size_t chosen = is_chosen() ? any_complete(count, requests) : count;
     int done;
 
     if (chosen == count)
@@ -228,7 +236,7 @@ static int shuffle_test_some(size_t count, ompi_request_t **requests, int *found
 {
     int err;
 
-    if (!order_is_event() || !has_active(count, requests))
+    if (!is_chosen() || !has_active(count, requests))
         return shuffle.usual.req_test_some(count, requests, found, indices, statuses);
     *found = 0;
     if (finds_nothing(count, requests))
@@ -243,7 +251,7 @@ static int shuffle_wait_some(size_t count, ompi_request_t **requests, int *found
 {
     int err;
 
-    if (!order_is_event() || !has_active(count, requests))
+    if (!is_chosen() || !has_active(count, requests))
         return shuffle.usual.req_wait_some(count, requests, found, indices, statuses);
     *found = some_complete(count, requests, indices, statuses, &err);
     return *found > 0 ? err
@@ -272,5 +280,6 @@ void order_shuffle_start(uint64_t seed, uint32_t rank)
     pml_order.usual.req_test_some = shuffle_test_some;
     pml_order.usual.req_wait_any = shuffle_wait_any;
     pml_order.usual.req_wait_some = shuffle_wait_some;
+    shuffle.thread = pthread_self();
     pml_order.is_shuffled = true;
 }

@@ -69,8 +69,15 @@ struct pml {
 
 extern struct pml pml;
 
-/* The nesting depth of completions that call Open MPI's own parts on this thread. */
-extern _Thread_local unsigned pml_calling_back;
+extern _Thread_local unsigned pml_calling_back_in_thread;
+extern unsigned pml_calling_back_alone;
+
+/* The nesting depth of completions that call Open MPI's own parts on this thread.  Without threads it costs no call of the
+ * loader to find it. */
+static inline unsigned *pml_calling_back(void)
+{
+    return unlikely(pml.has_threads) ? &pml_calling_back_in_thread : &pml_calling_back_alone;
+}
 
 /* ---- request.c ---- */
 
@@ -256,8 +263,10 @@ struct pml_comm {
     uint64_t generation; /* in its position in a tag */
     struct pml_comm *next_revoked;
     enum { PML_NOT_REVOKED, PML_COLLECTIVES_REVOKED, PML_REVOKED } revoked; /* failures.c */
-    uint64_t ordinal;         /* order.c: number among the communicators with recorded events;
+    uint64_t ordinal;        /* order.c: number among the communicators with recorded events;
                                * 0: none recorded */
+    uint64_t number;         /* among the communicators that this process has made, from 1 on */
+    struct order_lane *lane; /* order_lane.c, with threads; NULL: no event yet */
     _Atomic uint32_t peers[]; /* by rank; PML_NO_PEER: not used yet */
 };
 

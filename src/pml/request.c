@@ -268,9 +268,9 @@ static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct p
         return;
     }
     is_freed = request_ends(base, own, PML_COMPLETE);
-    pml_calling_back++;
+    ++*pml_calling_back();
     is_complete = callback(&base->req_ompi) == 0;
-    pml_calling_back--;
+    --*pml_calling_back();
     if (!is_complete)
         return;
     ompi_request_complete(&base->req_ompi, true);

@@ -6,7 +6,8 @@
  *                                 happens r + 1 times, or 7 and a number more
  *   01ssssss [number]             the next event has signature s, or 63 and its number
  *   0010pppp number               so many items again, from p + 1 items before
- *   00010001 ...                  a definition: number, kind and requests, communicator, place, source, tag
+ *   00010001 ...                  a definition: number, kind (4 bits) and requests, communicator and bit 4 of the kind, place,
+ *                                 source, tag
  *
  * A number has 7 bits in each byte, the lowest first; bit 7 says that more follow.  If the last event has signature s, the
  * signature that is expected next is the one that last followed s.
@@ -41,8 +42,11 @@ bool code_is_right(const struct code *code, const struct format_item_words *item
 {
     unsigned a = format_a(item->word);
 
-    if (format_type(item->word) == FORMAT_DEFINITION)
-        return a >= REPLAY_RECV && a < REPLAY_KINDS;
+    if (format_type(item->word) == FORMAT_DEFINITION) {
+        unsigned kind = code_defined(item).kind;
+
+        return kind >= REPLAY_RECV && kind < REPLAY_KINDS;
+    }
     return format_type(item->word) == FORMAT_EVENT && a < REPLAY_RESULTS &&
            format_count(item->word) >= 1 &&
            code->signatures[format_slot(item->word)].is_defined;
@@ -105,8 +109,8 @@ static unsigned char *put_definition(struct code *code, const struct format_item
     code_note(code, item);
     *at++ = CODE_DEFINITION;
     *at++ = (unsigned char)format_slot(item->word);
-    *at++ = (unsigned char)(is->kind | is->requests << 4);
-    at = put_number(at, is->comm);
+    *at++ = (unsigned char)((is->kind & 0xf) | is->requests << 4);
+    at = put_number(at, is->comm | (uint64_t)(is->kind >> 4) << FORMAT_KIND_SHIFT);
     at = put_number(at, is->place);
     at = put_number(at, fold(is->source));
     return put_number(at, fold(is->tag));
@@ -232,7 +236,7 @@ static uint64_t take_number(struct input *in, uint64_t most)
 static void take_definition(struct code *code, struct input *in, struct format_item_words *item)
 {
     unsigned slot = take_byte(in), what = take_byte(in);
-    uint64_t comm = take_number(in, REPLAY_COMM_MASK);
+    uint64_t comm = take_number(in, (UINT64_C(1) << FORMAT_PLACE_SHIFT) - 1);
     uint64_t place = take_number(in, FORMAT_PLACES_MAX);
     uint32_t source = (uint32_t)unfold(take_number(in, UINT32_MAX));
     uint32_t tag = (uint32_t)unfold(take_number(in, UINT32_MAX));

@@ -30,7 +30,8 @@ static inline struct replay_signature code_defined(const struct format_item_word
         .place = (uint16_t)(format_count(item->word) >> FORMAT_PLACE_SHIFT),
         .source = (int32_t)(uint32_t)(item->value >> 32),
         .tag = (int32_t)(uint32_t)item->value,
-        .kind = (uint8_t)format_a(item->word),
+        .kind = (uint8_t)(format_a(item->word) |
+                          (format_count(item->word) >> FORMAT_KIND_SHIFT & 1) << 4),
         .requests = (uint8_t)format_b(item->word)};
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * format.h - the numbers of a record: version 2, little-endian.
+ * format.h - the numbers of a record: version 3, little-endian.
  *
  *   rank-R.mbxrec
  *        0  header   who recorded what; with a checksum
@@ -18,9 +18,9 @@
  *   word    bits  0  4  enum format_item
  *                 4  8  lap of the ring, modulo 256: an item of an earlier lap is none
  *                12  8  number of the signature
- *                20  4  event: enum replay_result   definition: enum replay_kind
+ *                20  4  event: enum replay_result   definition: enum replay_kind, its lower 4 bits
  *                24  4  event: class of the size    definition: requests
- *                28 36  event: how many times       definition: place, 16 bits, and communicator, 20 bits
+ *                28 36  event: how many times       definition: place, 16 bits, bit 4 of the kind, and communicator, 19 bits
  */
 #ifndef REPLAY_FORMAT_H
 #define REPLAY_FORMAT_H
@@ -30,9 +30,10 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "replay/replay.h"
 
 #define FORMAT_MAGIC       UINT64_C(0x524544524f58424d) /* "MBXORDER" */
-#define FORMAT_VERSION     2u
+#define FORMAT_VERSION     3u
 #define FORMAT_HEADER_SIZE 128u
 #define FORMAT_COMMIT_AT   128u
 #define FORMAT_END_AT      256u
@@ -52,6 +53,7 @@ enum format_item { FORMAT_EMPTY, FORMAT_EVENT, FORMAT_DEFINITION };
 enum format_late { FORMAT_LATE_OUTCOME = 1, FORMAT_LATE_CANCELLED };
 
 #define FORMAT_TIMES_MAX   ((UINT64_C(1) << 36) - 1)
+#define FORMAT_KIND_SHIFT  19
 #define FORMAT_PLACE_SHIFT 20
 #define FORMAT_PLACES_MAX  UINT16_MAX
 
@@ -144,5 +146,7 @@ static_assert(sizeof(struct format_header) == FORMAT_HEADER_SIZE, "format");
 static_assert(sizeof(struct format_commit) == 32 && sizeof(struct format_chunk) == 32,
               "format");
 static_assert(sizeof(struct format_late_one) == 40, "format");
+static_assert(REPLAY_ONCE == UINT64_C(1) << 28 && REPLAY_OFTEN >> 28 >= FORMAT_TIMES_MAX - 1,
+              "format_word()");
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/caller.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/source_line.h"
 #include "replay/replay.h"
 
 struct replay_judge {
@@ -46,7 +47,7 @@ static void compare_programs(struct replay_judge *j, const struct replay_job *jo
 
     j->is_same_program = memcmp(then->build, job->build, sizeof job->build) == 0 &&
                          !is_zero(job->build, sizeof job->build);
-    if (job->rank != 0)
+    if (job->rank != 0 || job->is_part)
         return;
     if (!j->is_same_program && !is_zero(then->build, sizeof then->build))
         LOG_WARN("replay: this is not the recorded program (its build id differs)");
@@ -160,34 +161,47 @@ bool replay_judge_is_cancelled(const struct replay_judge *j, uint64_t receive)
 
 /* ---- a divergence ---- */
 
+const char *(*replay_line_of)(const char *path, uint64_t at, char *words);
+
+#define WHERE_MAX (CALLER_PATH + 32)
+
+/* " at solve.c:88"; without debug information " at /home/ann/solve+0x1234", as addr2line takes it; "" if path is NULL. */
+static const char *where_text(const char *path, uint64_t at, char text[WHERE_MAX])
+{
+    char words[SOURCE_LINE_MAX];
+    const char *line =
+        path != NULL && replay_line_of != NULL ? replay_line_of(path, at, words) : NULL;
+
+    text[0] = '\0';
+    if (line != NULL)
+        snprintf(text, WHERE_MAX, " at %s", line);
+    else if (path != NULL)
+        snprintf(text, WHERE_MAX, " at %s+0x%" PRIx64, path, at);
+    return text;
+}
+
 static void say_event(const struct replay_judge *j, const char *title,
                       const struct replay_event *event)
 {
-    char call[REPLAY_TEXT], outcome[REPLAY_TEXT];
+    char call[REPLAY_TEXT], outcome[REPLAY_TEXT], where[WHERE_MAX];
     uint64_t at = 0;
     const char *path = replay_read_place(j->reader, event->signature.place, &at);
 
-    if (path == NULL)
-        LOG_ERROR("  %s %s: %s", title, replay_signature_text(&event->signature, NULL, call),
-                  replay_outcome_text(&event->outcome, outcome));
-    else
-        LOG_ERROR("  %s %s at %s+0x%" PRIx64 ": %s", title,
-                  replay_signature_text(&event->signature, NULL, call), path, at,
-                  replay_outcome_text(&event->outcome, outcome));
+    LOG_ERROR("  %s %s%s: %s", title, replay_signature_text(&event->signature, NULL, call),
+              where_text(path, at, where), replay_outcome_text(&event->outcome, outcome));
 }
 
-/* " at solve+0x1234", as addr2line takes it; or "". */
-static const char *where_text(char text[CALLER_PATH + 32])
+/* Where the program calls from now. */
+static const char *where_now(char text[WHERE_MAX])
 {
     char path[CALLER_PATH];
     struct caller caller;
-    uint64_t at;
+    uint64_t at = 0;
+    bool is_known;
 
     caller_find(&caller);
-    text[0] = '\0';
-    if (caller.address != 0 && caller_place(caller.address, path, &at) == 0)
-        snprintf(text, CALLER_PATH + 32, " at %s+0x%" PRIx64, path, at);
-    return text;
+    is_known = caller.address != 0 && caller_place(caller.address, path, &at) == 0;
+    return where_text(is_known ? path : NULL, at, text);
 }
 
 void replay_judge_say(const struct replay_judge *j, const struct replay_signature *now,
@@ -195,7 +209,7 @@ void replay_judge_say(const struct replay_judge *j, const struct replay_signatur
 {
     uint32_t rank = replay_read_job(j->reader)->rank;
     uint64_t at = j->at + (j->why == NULL);
-    char call[REPLAY_TEXT], where[CALLER_PATH + 32];
+    char call[REPLAY_TEXT], where[WHERE_MAX];
 
     LOG_ERROR("replay: rank %u (pid %u) diverged from %s at its event %" PRIu64 " of %" PRIu64,
               rank, j->pid, j->folder, at, replay_read_events(j->reader));
@@ -207,7 +221,7 @@ void replay_judge_say(const struct replay_judge *j, const struct replay_signatur
         LOG_ERROR("  recorded: no further event");
     LOG_ERROR("  now:      %s%s%s%s",
               now != NULL ? replay_signature_text(now, comm, call) : "MPI_Finalize",
-              where_text(where), j->why != NULL ? ": " : "", j->why != NULL ? j->why : "");
+              where_now(where), j->why != NULL ? ": " : "", j->why != NULL ? j->why : "");
     if (j->why == NULL && j->last.times != 0)
         say_event(j, "last event that agreed:", &j->last);
     LOG_ERROR("  something other than messages differs: time, random numbers, files, memory%s",

@@ -15,6 +15,7 @@
 #ifndef REPLAY_REPLAY_H
 #define REPLAY_REPLAY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,12 @@
 #define REPLAY_REQUESTS_MAX 15u
 
 #define REPLAY_TEXT         256
+
+/* The folder of a job that was spawned, with its number, in the folder of the job that was started. */
+#define REPLAY_SPAWNED "spawn-"
+
+/* The folder of the events of one communicator, with MPI_THREAD_MULTIPLE. */
+#define REPLAY_COMM "comm-"
 
 enum replay_kind {
     REPLAY_RECV = 1,
@@ -42,6 +49,8 @@ enum replay_kind {
     REPLAY_TESTSOME,
     REPLAY_WAITSOME,
     REPLAY_INDEX, /* one of the requests that the Testsome or Waitsome before it has completed: not an event by itself */
+    REPLAY_GET_STATUS,
+    REPLAY_CHOICE, /* mbx_choice(): source << 32 | tag is its site */
     REPLAY_KINDS
 };
 
@@ -54,6 +63,7 @@ enum replay_result {
     REPLAY_MESSAGE,   /* value: source << 32 | tag */
     REPLAY_CANCELLED, /* a receive, in time */
     REPLAY_FAILED,    /* it ended by an error: a process has failed */
+    REPLAY_VALUE,     /* value: what the program has chosen */
     REPLAY_RESULTS
 };
 
@@ -73,7 +83,7 @@ struct replay_signature {
 };
 
 /* A record has so many bits of the number of a communicator. */
-#define REPLAY_COMM_MASK ((UINT64_C(1) << 20) - 1)
+#define REPLAY_COMM_MASK ((UINT64_C(1) << 19) - 1)
 
 /* Do both ask for the same, from wherever in the program? */
 static inline bool replay_is_alike(const struct replay_signature *a,
@@ -103,6 +113,9 @@ struct replay_job {
     uint32_t rank, size, pid, threads;
     uint64_t wall_ns, arguments, mpi; /* when it began; hashes */
     unsigned char build[20];          /* of the program; all 0: it has none */
+    /* not in the record */
+    bool sees_get_status; /* MPI_Request_get_status is recorded */
+    bool is_part; /* a part of a rank's record: warnings about the program are said already */
 };
 
 static inline bool replay_is_receive(uint8_t kind)
@@ -135,8 +148,8 @@ static inline int32_t replay_tag(const struct replay_outcome *outcome)
 void replay_identify(struct replay_job *job);
 
 /* Names of calls that the objects of this process, without those whose path has `without` in it, call and whose results are
- * not recorded: "MPI_Request_get_status, MPI_Accumulate", or "". */
-void replay_unseen_calls(const char *without, char *text, size_t size);
+ * not recorded: "MPI_Request_get_status, MPI_Accumulate", or "".  sees_get_status: the first one is. */
+void replay_unseen_calls(const char *without, bool sees_get_status, char *text, size_t size);
 
 /* ---- write.c ---- */
 
@@ -150,6 +163,40 @@ int replay_write_open(const char *folder, const struct replay_job *job,
 /* Where the program has called MPI: for the signature of an event.  For the thread that makes events; others may write at the
  * same time. */
 uint16_t replay_write_place(struct replay_writer *w);
+
+/* The end of a record.  A test or probe that finds nothing, as the last event did, is that event once more. */
+struct replay_tail {
+    uint64_t *
+        word; /* of the last event in the file's mapping, if it found nothing; NULL: it is another one */
+    uint64_t events;
+    struct replay_signature is;
+};
+
+/* Added to the word when the event happens once more.  From REPLAY_OFTEN on there is no space for more. */
+#define REPLAY_ONCE  (UINT64_C(1) << 28)
+#define REPLAY_OFTEN (UINT64_MAX - REPLAY_ONCE)
+
+/* Until replay_write_close(). */
+struct replay_tail *replay_write_tail(struct replay_writer *w);
+
+static inline bool replay_tail_repeat(struct replay_tail *tail)
+{
+    uint64_t word = *tail->word;
+
+    if (word > REPLAY_OFTEN)
+        return false;
+    /* whoever reads the file after a kill finds the old or the new word */
+    atomic_store_explicit((_Atomic uint64_t *)tail->word, word + REPLAY_ONCE,
+                          memory_order_release);
+    tail->events++;
+    return true;
+}
+
+/* Records a test of one request that found nothing, if the last event was one.  False: nothing is recorded. */
+static inline bool replay_test_again(struct replay_tail *tail)
+{
+    return tail->word != NULL && tail->is.kind == REPLAY_TEST && replay_tail_repeat(tail);
+}
 
 /* Records a test or probe that found nothing, if the last event was one and asked for the same.  It is then one event that
  * happens once more, and needs no place.  False: nothing is recorded. */
@@ -234,6 +281,9 @@ void replay_judge_refuse(struct replay_judge *j, const char *why);
 bool replay_judge_is_over(const struct replay_judge *j);
 
 bool replay_judge_is_cancelled(const struct replay_judge *j, uint64_t receive);
+
+/* The line of a program, as source_line_in() has it (base/source_line.h): whoever can load libdw sets this. */
+extern const char *(*replay_line_of)(const char *path, uint64_t at, char *words);
 
 /* Lines that say where and how the program differs.  now: the call that it makes, NULL: MPI_Finalize; comm: the name of its
  * communicator, or NULL; goes_on: the rank continues freely. */

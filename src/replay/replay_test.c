@@ -104,6 +104,8 @@ static struct replay_outcome any_outcome(struct random *r)
     if (random_below(r, 2))
         return replay_message((int32_t)random_below(r, 40), (int32_t)random_below(r, 3),
                               random_below(r, 100000));
+    if (random_below(r, 4) == 0)
+        return (struct replay_outcome){.value = random_next(r), .result = REPLAY_VALUE};
     return (struct replay_outcome){.value = random_below(r, 3), .result = REPLAY_AT};
 }
 
@@ -497,7 +499,7 @@ static void records_are_private_and_new(void **state)
 
 static void what_is_no_record_is_refused(void **state)
 {
-    static const uint32_t three = 3;
+    static const uint32_t newer = FORMAT_VERSION + 1;
     struct replay_reader *reader;
     char error[PATH_MAX + 128];
     int fd;
@@ -506,9 +508,9 @@ static void what_is_no_record_is_refused(void **state)
     assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -ENOENT);
     replay_write_close(open_writer());
     fd = open(path_of("rank-2.mbxrec"), O_RDWR);
-    assert_int_equal(pwrite(fd, &three, sizeof three, 8), sizeof three);
+    assert_int_equal(pwrite(fd, &newer, sizeof newer, 8), sizeof newer);
     assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
-    assert_non_null(strstr(error, "is in format 3; this version reads format 2"));
+    assert_non_null(strstr(error, "is in format 4; this version reads format 3"));
     assert_int_equal(pwrite(fd, "x", 1, 0), 1);
     assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
     assert_non_null(strstr(error, "is not a record"));
@@ -622,6 +624,24 @@ static void a_probe_that_finds_nothing_again_needs_no_place(void **state)
     replay_read_close(reader);
 }
 
+/* The other file cannot be made: the record ends, and what is there stays as it is. */
+static void a_record_that_was_cut_counts_nothing_more(void **state)
+{
+    const struct replay_signature test = {.requests = 1, .kind = REPLAY_TEST};
+    struct replay_writer *w = open_writer();
+
+    (void)state;
+    replay_write_event(w, &test, &(struct replay_outcome){.result = REPLAY_FALSE});
+    assert_true(replay_test_again(replay_write_tail(w)));
+    assert_int_equal(sys_fail_name("open", 1, EACCES), 0);
+    replay_write_cancelled(w, 1);
+    assert_non_null(strstr(said, "the record ends after event 2"));
+    assert_false(replay_test_again(replay_write_tail(w)));
+    assert_false(replay_write_again(w, &test));
+    assert_int_equal(replay_write_events(w), 2);
+    replay_write_close(w);
+}
+
 /* ---- judging ---- */
 
 static const struct replay_signature recv_any = {
@@ -724,6 +744,79 @@ static void another_call_is_a_divergence(void **state)
     replay_judge_close(j);
 }
 
+static const char *line_of_test(const char *path, uint64_t at, char *words)
+{
+    if (strcmp(path, "/home/ann/solve") != 0)
+        return NULL;
+    snprintf(words, 32, "solve.c:%d", (int)at);
+    return words;
+}
+
+/* The line if it is known, and otherwise the address. */
+static void a_divergence_names_lines(void **state)
+{
+    static const char places[] = "58 /home/ann/solve\n99 /home/ann/stripped\n";
+    const struct replay_outcome none = {.result = REPLAY_FALSE};
+    struct replay_signature probe = recv_any;
+    struct replay_writer *w = open_writer();
+    struct replay_outcome out;
+    struct replay_judge *j;
+
+    (void)state;
+    probe.kind = REPLAY_IPROBE;
+    probe.place = 1;
+    replay_write_event(w, &probe, &none);
+    probe.tag = 8;
+    probe.place = 2;
+    replay_write_event(w, &probe, &none);
+    replay_write_close(w);
+    put_places(places, sizeof places - 1);
+    replay_line_of = line_of_test;
+    j = open_judge();
+    probe.tag = 7;
+    assert_int_equal(replay_judge(j, &probe, &out), REPLAY_AGREES);
+    assert_int_equal(replay_judge(j, &probe, &out), REPLAY_DIFFERS);
+    replay_judge_say(j, &probe, NULL, false);
+    assert_non_null(strstr(said,
+                           "  recorded: MPI_Iprobe from any source, tag 8, on communicator "
+                           "1 at /home/ann/stripped+0x99: false\n"));
+    assert_non_null(strstr(said,
+                           "  last event that agreed: MPI_Iprobe from any source, tag 7, on "
+                           "communicator 1 at solve.c:88: false\n"));
+    replay_judge_close(j);
+    replay_line_of = NULL;
+}
+
+/* Kinds from 16 on, and values of 64 bits, come back; texts name the site. */
+static void a_choice_has_a_site_and_a_value(void **state)
+{
+    const struct replay_signature choice = {
+        .comm = 5, .source = 1, .tag = -2, .kind = REPLAY_CHOICE, .place = 9};
+    const struct replay_signature status = {.requests = 1, .kind = REPLAY_GET_STATUS};
+    const struct replay_outcome value = {.value = UINT64_MAX - 5, .result = REPLAY_VALUE};
+    struct replay_writer *w = open_writer();
+    char text[REPLAY_TEXT];
+    struct replay_reader *reader;
+    struct replay_event event;
+
+    (void)state;
+    replay_write_event(w, &choice, &value);
+    replay_write_event(w, &status, &(struct replay_outcome){.result = REPLAY_TRUE});
+    replay_write_close(w);
+    reader = open_reader();
+    assert_true(replay_read_next(reader, &event));
+    assert_memory_equal(&event.signature, &choice, sizeof choice);
+    assert_int_equal(event.outcome.value, UINT64_MAX - 5);
+    assert_string_equal(replay_signature_text(&event.signature, NULL, text),
+                        "mbx_choice of site 8589934590");
+    assert_string_equal(replay_outcome_text(&event.outcome, text), "18446744073709551610");
+    assert_true(replay_read_next(reader, &event));
+    assert_memory_equal(&event.signature, &status, sizeof status);
+    assert_string_equal(replay_signature_text(&event.signature, NULL, text),
+                        "MPI_Request_get_status");
+    replay_read_close(reader);
+}
+
 static void an_outcome_that_cannot_be_is_a_divergence(void **state)
 {
     struct replay_outcome out;
@@ -809,7 +902,8 @@ static void records_of_other_jobs_are_refused(void **state)
     other.build[3] = 1;
     assert_int_equal(replay_write_open(folder, &other, &w), 0);
     replay_write_flag(w, REPLAY_THREADS);
-    assert_non_null(strstr(said, "record: two threads of rank 0 make calls that are recorded: "
+    assert_non_null(strstr(said, "record: two threads of rank 0 make calls that are recorded, "
+                                 "on one communicator: "
                                  "this record cannot be replayed"));
     replay_write_close(w);
     expect_refused(
@@ -848,6 +942,9 @@ int main(void)
         TEST(what_is_no_record_is_refused),
         TEST(a_program_that_agrees_gets_the_outcomes),
         TEST(another_call_is_a_divergence),
+        TEST(a_record_that_was_cut_counts_nothing_more),
+        TEST(a_divergence_names_lines),
+        TEST(a_choice_has_a_site_and_a_value),
         TEST(an_outcome_that_cannot_be_is_a_divergence),
         TEST(a_program_that_ends_early_is_a_divergence),
         TEST(more_calls_than_recorded_are_a_divergence_if_it_is_complete),

@@ -8,13 +8,22 @@
 #include "replay/replay.h"
 
 static const char *const calls[REPLAY_KINDS] = {
-    [REPLAY_RECV] = "MPI_Recv",         [REPLAY_IRECV] = "MPI_Irecv",
-    [REPLAY_START] = "MPI_Start",       [REPLAY_IPROBE] = "MPI_Iprobe",
-    [REPLAY_IMPROBE] = "MPI_Improbe",   [REPLAY_PROBE] = "MPI_Probe",
-    [REPLAY_MPROBE] = "MPI_Mprobe",     [REPLAY_TEST] = "MPI_Test",
-    [REPLAY_TESTALL] = "MPI_Testall",   [REPLAY_TESTANY] = "MPI_Testany",
-    [REPLAY_WAITANY] = "MPI_Waitany",   [REPLAY_TESTSOME] = "MPI_Testsome",
-    [REPLAY_WAITSOME] = "MPI_Waitsome", [REPLAY_INDEX] = "  which completed",
+    [REPLAY_RECV] = "MPI_Recv",
+    [REPLAY_IRECV] = "MPI_Irecv",
+    [REPLAY_START] = "MPI_Start",
+    [REPLAY_IPROBE] = "MPI_Iprobe",
+    [REPLAY_IMPROBE] = "MPI_Improbe",
+    [REPLAY_PROBE] = "MPI_Probe",
+    [REPLAY_MPROBE] = "MPI_Mprobe",
+    [REPLAY_TEST] = "MPI_Test",
+    [REPLAY_TESTALL] = "MPI_Testall",
+    [REPLAY_TESTANY] = "MPI_Testany",
+    [REPLAY_WAITANY] = "MPI_Waitany",
+    [REPLAY_TESTSOME] = "MPI_Testsome",
+    [REPLAY_WAITSOME] = "MPI_Waitsome",
+    [REPLAY_INDEX] = "  which completed",
+    [REPLAY_GET_STATUS] = "MPI_Request_get_status",
+    [REPLAY_CHOICE] = "mbx_choice",
 };
 
 static size_t put_source(const struct replay_signature *s, char *text, size_t size)
@@ -39,8 +48,15 @@ const char *replay_signature_text(const struct replay_signature *signature, cons
     size_t used = min_size((size_t)snprintf(text, REPLAY_TEXT, "%s", calls[signature->kind]),
                            REPLAY_TEXT - 1);
 
+    if (signature->kind == REPLAY_CHOICE) {
+        snprintf(text + used, REPLAY_TEXT - used, " of site %llu",
+                 (unsigned long long)((uint64_t)(uint32_t)signature->source << 32 |
+                                      (uint32_t)signature->tag));
+        return text;
+    }
     if (signature->kind >= REPLAY_TEST) {
-        if (signature->kind != REPLAY_INDEX && signature->kind != REPLAY_TEST)
+        if (signature->kind != REPLAY_INDEX && signature->kind != REPLAY_TEST &&
+            signature->kind != REPLAY_GET_STATUS)
             snprintf(text + used, REPLAY_TEXT - used, " of %u%s requests", signature->requests,
                      signature->requests == REPLAY_REQUESTS_MAX ? " or more" : "");
         return text;
@@ -66,7 +82,7 @@ const char *replay_outcome_text(const struct replay_outcome *outcome, char text[
     if (outcome->result == REPLAY_MESSAGE)
         snprintf(text, REPLAY_TEXT, "rank %d, tag %d", replay_source(outcome),
                  replay_tag(outcome));
-    else if (outcome->result == REPLAY_AT)
+    else if (outcome->result == REPLAY_AT || outcome->result == REPLAY_VALUE)
         snprintf(text, REPLAY_TEXT, "%llu", (unsigned long long)outcome->value);
     else
         snprintf(text, REPLAY_TEXT, "%s", words[outcome->result]);

@@ -39,11 +39,11 @@ struct replay_writer {
     struct format_item_words *ring;
     uint64_t items, gone; /* items so far; items that have left the ring */
     uint64_t posted;      /* receives so far */
-    uint64_t events;      /* so far */
     uint64_t late_count;  /* entries of the other file */
     uint64_t end, flags;  /* of the file; enum replay_flags */
     uint32_t chunks, rank;
     struct replay_signature signatures[FORMAT_SIGNATURES]; /* kind 0: not defined */
+    struct replay_tail tail;        /* its word is NULL, or in item items - 1 */
     struct replay_signature recent; /* of the last event, and its number */
     unsigned recent_slot;
     uint64_t posts[FORMAT_RING];
@@ -100,15 +100,16 @@ static void writer_cut(struct replay_writer *w, int err)
     if (w->flags & REPLAY_CUT)
         return;
     w->flags |= REPLAY_CUT;
+    w->tail.word = NULL; /* nothing is added any more */
     end_put(w);
     if (err == -ENOSPC || err == -EDQUOT)
         LOG_WARN("record: rank %u: no space left in %s: the record ends after event %llu; the "
                  "program continues",
-                 w->rank, w->folder, (unsigned long long)w->events);
+                 w->rank, w->folder, (unsigned long long)w->tail.events);
     else
         LOG_WARN("record: rank %u: cannot write to %s: %s; the record ends after event %llu; "
                  "the program continues",
-                 w->rank, w->folder, strerrordesc_np(-err), (unsigned long long)w->events);
+                 w->rank, w->folder, strerrordesc_np(-err), (unsigned long long)w->tail.events);
 }
 
 /* ---- opening ---- */
@@ -163,9 +164,9 @@ static void warn_of_calls(const struct replay_job *job)
 {
     char calls[REPLAY_TEXT];
 
-    if (job->rank != 0)
+    if (job->rank != 0 || job->is_part)
         return;
-    replay_unseen_calls("/libmpi", calls, sizeof calls);
+    replay_unseen_calls("/libmpi", job->sees_get_status, calls, sizeof calls);
     if (calls[0] != '\0')
         LOG_WARN("record: this program can call %s: their results, and their order, are not "
                  "recorded",
@@ -257,6 +258,7 @@ static bool item_put(struct replay_writer *w, uint64_t value, uint64_t word)
     struct format_item_words *item = &w->ring[w->items % FORMAT_RING];
     int err = 0;
 
+    w->tail.word = NULL;
     if (unlikely(w->items - w->gone == FORMAT_RING))
         err = chunk_write(w, FORMAT_CHUNK_ITEMS);
     if (unlikely(err < 0))
@@ -290,6 +292,7 @@ static OUT_OF_LINE unsigned slot_find(struct replay_writer *w, const struct repl
     if (item_put(w, value,
                  format_word(FORMAT_DEFINITION, 0, slot, s->kind, s->requests,
                              (uint64_t)s->place << FORMAT_PLACE_SHIFT |
+                                 (uint64_t)(s->kind >> 4) << FORMAT_KIND_SHIFT |
                                  (s->comm & REPLAY_COMM_MASK))))
         w->signatures[slot] = *s;
     return slot;
@@ -306,23 +309,6 @@ static inline unsigned replay_write_slot_of(struct replay_writer *w,
     return w->recent_slot;
 }
 
-/* The low bits of a word without the lap: they say which event it is. */
-#define WORD_IS UINT64_C(0xffff00f)
-
-/* If the last item is this event, it happens once more. */
-static inline bool repeats(struct replay_writer *w, uint64_t value, uint64_t word)
-{
-    struct format_item_words *item = &w->ring[(w->items - 1) % FORMAT_RING];
-    uint64_t old = item->word;
-
-    if (w->items == w->gone || w->flags & REPLAY_CUT || item->value != value ||
-        (old & WORD_IS) != (word & WORD_IS) || format_count(old) == FORMAT_TIMES_MAX)
-        return false;
-    atomic_store_explicit((_Atomic uint64_t *)&item->word, old + (UINT64_C(1) << 28),
-                          memory_order_release);
-    return true;
-}
-
 uint16_t replay_write_place(struct replay_writer *w)
 {
     return w->flags & REPLAY_CUT ? 0 : places_number(&w->places, w->folder, w->rank);
@@ -330,24 +316,28 @@ uint16_t replay_write_place(struct replay_writer *w)
 
 bool replay_write_again(struct replay_writer *w, const struct replay_signature *signature)
 {
-    if (!replay_is_alike(&w->recent, signature) ||
-        !repeats(w, 0, format_word(FORMAT_EVENT, 0, w->recent_slot, REPLAY_FALSE, 0, 1)))
-        return false;
-    w->events++;
-    return true;
+    return w->tail.word != NULL && replay_is_alike(&w->tail.is, signature) &&
+           replay_tail_repeat(&w->tail);
 }
 
 void replay_write_event(struct replay_writer *w, const struct replay_signature *signature,
                         const struct replay_outcome *outcome)
 {
-    unsigned slot = replay_write_slot_of(w, signature);
-    uint64_t word = format_word(FORMAT_EVENT, 0, slot, outcome->result, outcome->size_class, 1);
+    unsigned slot;
 
     /* receives have items of their own: each has a number */
-    if (!(outcome->result == REPLAY_FALSE && repeats(w, outcome->value, word)) &&
-        !item_put(w, outcome->value, word))
+    if (outcome->result == REPLAY_FALSE && w->tail.word != NULL &&
+        is_equal(&w->tail.is, signature) && replay_tail_repeat(&w->tail))
         return;
-    w->events += signature->kind != REPLAY_INDEX;
+    slot = replay_write_slot_of(w, signature);
+    if (!item_put(w, outcome->value,
+                  format_word(FORMAT_EVENT, 0, slot, outcome->result, outcome->size_class, 1)))
+        return;
+    w->tail.events += signature->kind != REPLAY_INDEX;
+    if (outcome->result != REPLAY_FALSE)
+        return;
+    w->tail.is = *signature;
+    w->tail.word = &w->ring[(w->items - 1) % FORMAT_RING].word;
 }
 
 uint64_t replay_write_post(struct replay_writer *w, const struct replay_signature *signature)
@@ -356,7 +346,7 @@ uint64_t replay_write_post(struct replay_writer *w, const struct replay_signatur
 
     if (!item_put(w, 0, format_word(FORMAT_EVENT, 0, slot, REPLAY_OPEN, 0, 1)))
         return 0;
-    w->events++;
+    w->tail.events++;
     w->posted++;
     w->posts[w->posted % FORMAT_RING] = w->items - 1;
     return w->posted;
@@ -419,14 +409,19 @@ void replay_write_flag(struct replay_writer *w, enum replay_flags flag)
     w->flags |= flag;
     end_put(w);
     if (flag == REPLAY_THREADS)
-        LOG_WARN("record: two threads of rank %u make calls that are recorded: this record "
-                 "cannot be replayed",
+        LOG_WARN("record: two threads of rank %u make calls that are recorded, on one "
+                 "communicator: this record cannot be replayed",
                  w->rank);
+}
+
+struct replay_tail *replay_write_tail(struct replay_writer *w)
+{
+    return &w->tail;
 }
 
 uint64_t replay_write_events(const struct replay_writer *w)
 {
-    return w->events;
+    return w->tail.events;
 }
 
 /* All items go into chunks, and the ring is empty. */

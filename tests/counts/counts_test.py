@@ -19,6 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -32,7 +33,9 @@ TABLE = os.path.join(ROOT, "tests", "counts", "counts.txt")
 OPTIONS = ["--buildtype=release", "-Db_lto=true", "-Db_ndebug=false", "-Dtests=false", "-Dusdt=disabled",
            "-Dc_args=-Wformat -Werror=format-security"]
 ALWAYS = ["libmatchbox.so"]
-OF_WAY = {"native": [], "pml": ["src/pml/mca_pml_matchbox.so"], "provider": ["src/provider/libmatchbox-fi.so"]}
+COMPONENT = "src/pml/mca_pml_matchbox.so"
+OF_WAY = {"native": [], "pml": [COMPONENT], "record": [COMPONENT, "src/pml/libmatchbox-preload.so"],
+          "provider": ["src/provider/libmatchbox-fi.so"]}
 GCC = 12  # the version with which the table was counted
 # A count may differ by this part of it, or by this many instructions, whichever is more.
 TOLERANCE, LEAST = 0.015, 2
@@ -89,10 +92,15 @@ def make(folder, rows, mbx):
         shutil.copy2(mbx, os.path.join(folder, "tools", "mbx"))
 
 
+def options_of(way):
+    """The options of mbx exec for this way."""
+    return [f"--through={'pml' if way == 'record' else way}"]
+
+
 def can_go(folder, way):
     """Can programs be run this way here?"""
     return way == "native" or shutil.which("mpiexec") is not None and subprocess.run(
-        [os.path.join(folder, "tools/mbx"), "exec", "--print", f"--through={way}"],
+        [os.path.join(folder, "tools/mbx"), "exec", "--print", *options_of(way)],
         capture_output=True, check=False).returncode == 0
 
 
@@ -100,12 +108,14 @@ def count(folder, row):
     """Instructions of the row's function and of the functions that it calls, for each round."""
     environment = dict(os.environ)
     environment.pop("MALLOC_PERTURB_", None)  # set by meson: each allocation would be filled, and that counted
-    through = [] if row.way == "native" else [os.path.join(folder, "tools/mbx"), "exec",
-                                              f"--through={row.way}"]
-    done = subprocess.run(
-        [*through, "valgrind", "--tool=callgrind", f"--toggle-collect={row.function}",
-         "--callgrind-out-file=/dev/null", os.path.join(folder, row.command[0]), *row.command[1:]],
-        check=False, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
+    through = [] if row.way == "native" else [os.path.join(folder, "tools/mbx"), "exec", *options_of(row.way)]
+    with tempfile.TemporaryDirectory() as record:
+        if row.way == "record":
+            through += ["--record", record]
+        done = subprocess.run(
+            [*through, "valgrind", "--tool=callgrind", f"--toggle-collect={row.function}",
+             "--callgrind-out-file=/dev/null", os.path.join(folder, row.command[0]), *row.command[1:]],
+            check=False, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or found is None or int(found[1]) < row.rounds:
         raise SystemExit(f"counts_test: {row.name}: it was not counted:\n{done.stderr[-3000:]}")

@@ -68,9 +68,12 @@ if [ -e "$build/src/provider/libmatchbox-fi.so" ]; then
 fi
 if [ -e "$build/src/pml/mca_pml_matchbox.so" ]; then
     only_symbols "$(one mca_pml_matchbox.so)" '^(mca_pml_matchbox_(component|series)|mbx_see_root)$' -D
+    only_symbols "$(one libmatchbox-preload.so)" '^(P?MPI_Request_get_status|mbx_choice|mbx_preload)$' -D
     if "$build/tools/mbx" exec --print --through=pml >/dev/null 2>&1; then
         "$mbx" exec --print --through=pml | grep -q "^export OMPI_MCA_mca_base_component_path='$root/" ||
             fail "the installed mbx exec does not find the installed component"
+        "$mbx" exec --verbose --record "$root/records" true 2>&1 | grep -q "LD_PRELOAD=$root/.*/libmatchbox-preload.so" ||
+            fail "the installed mbx exec does not find the installed library for records"
     fi
 fi
 

@@ -4,8 +4,10 @@
  *
  * usage: orders fold COUNT         rank 0 computes s = s / 3 + x over receives from any source
  *        orders all SEED ROUNDS    each call whose result is recorded, chosen from the seed
+ *        orders one SEED ROUNDS WAY    as all, but each round receives in one way: the number of receive()
  *        orders less SEED ROUNDS   as all, but rank 1 makes one call more in the last round
  *        orders ready COUNT        rank 0 receives from any source, probes and waits for any request when all messages wait
+ *        orders spawn COUNT        each rank and CHILDREN processes that all spawn, twice: as fold, over the messages of the others
  *        orders die COUNT          as fold, and rank 0 polls after COUNT receives and then kills itself, unless
  *                                  ORDERS_LIVES is set
  *
@@ -21,6 +23,7 @@
 
 #define MESSAGES_MAX 64
 #define LONGEST      80000
+#define CHILDREN     3
 
 static const int sizes[] = {0, 8, 100, 5000, LONGEST};
 
@@ -174,6 +177,24 @@ static void by_test(int count, MPI_Request *requests)
     }
 }
 
+static void by_get_status(int count, MPI_Request *requests)
+{
+    MPI_Status status;
+    int flag, done = 0;
+
+    for (int i = 0; done < count; i = (i + 1) % count) {
+        if (requests[i] == MPI_REQUEST_NULL)
+            continue;
+        MPI_Request_get_status(requests[i], &flag, &status);
+        note((uint64_t)flag);
+        if (!flag)
+            continue;
+        note_message(&status, buffers[i]);
+        MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+        done++;
+    }
+}
+
 static void by_probe(int count, int is_blocking)
 {
     MPI_Status status;
@@ -283,8 +304,11 @@ static void receive(int way, int count)
     case 12:
         by_testall(count, requests);
         break;
-    default:
+    case 13:
         by_test(count, requests);
+        break;
+    default:
+        by_get_status(count, requests);
         break;
     }
 }
@@ -328,12 +352,15 @@ static void freed(void)
 
 /* ---- programs ---- */
 
-static void play(uint64_t seed, int rounds, int is_less)
+/* chosen: a way to receive, or -1. */
+static void play(uint64_t seed, int rounds, int is_less, int chosen)
 {
     uint64_t common = seed, own = seed * 1000 + (uint64_t)rank;
 
     for (int round = 0; round < rounds; round++) {
-        int coming = 0, way = (int)(draw(&own) % 14);
+        int coming = 0, way = (int)(draw(&own) % 15);
+
+        way = chosen >= 0 ? chosen : way;
 
         for (int from = 0; from < ranks; from++)
             for (int to = 0; to < ranks; to++)
@@ -378,12 +405,50 @@ static void fold(int count, int dies)
             kill(getpid(), SIGKILL);
     }
     memcpy(&hash, &s, sizeof hash);
-    {
-        MPI_Request none = MPI_REQUEST_NULL;
-        int flag;
+    if (count < 0) /* never; nobody can record it */
+        MPI_Compare_and_swap(&x, &x, &x, MPI_DOUBLE, 0, 0, MPI_WIN_NULL);
+}
 
-        MPI_Request_get_status(none, &flag, MPI_STATUS_IGNORE); /* which nobody can record */
+/* Each process of both groups folds what all of the other group send. */
+static void fold_across(MPI_Comm others, int count)
+{
+    int senders, self;
+    double x;
+
+    MPI_Comm_rank(others, &self);
+    MPI_Comm_remote_size(others, &senders);
+    x = self;
+    for (int i = 0; i < count; i++)
+        for (int to = 0; to < senders; to++)
+            MPI_Send(&x, 1, MPI_DOUBLE, to, 2, others);
+    for (int i = 0; i < count * senders; i++) {
+        MPI_Status status;
+
+        MPI_Recv(&x, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 2, others, &status);
+        note((uint64_t)status.MPI_SOURCE);
     }
+    MPI_Comm_disconnect(&others);
+}
+
+static void spawn(char *program, char *count)
+{
+    char name[] = "child", *words[] = {name, count, NULL};
+    MPI_Comm children;
+
+    for (int round = 0; round < 2; round++) {
+        MPI_Comm_spawn(program, words, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+                       MPI_ERRCODES_IGNORE);
+        fold_across(children, atoi(count));
+    }
+}
+
+static void child(int count)
+{
+    MPI_Comm parents;
+
+    MPI_Comm_get_parent(&parents);
+    fold_across(parents, count);
+    printf("child %d: %016llx\n", rank, (unsigned long long)hash);
 }
 
 /* Prints the hash of the results noted until now, and begins a new one. */
@@ -457,15 +522,23 @@ int main(int argc, char **argv)
         MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
     if (strcmp(way, "fold") == 0 || strcmp(way, "die") == 0)
         fold(atoi(argv[2]), strcmp(way, "die") == 0);
+    else if (strcmp(way, "spawn") == 0)
+        spawn(argv[0], argv[2]);
+    else if (strcmp(way, "child") == 0)
+        child(atoi(argv[2]));
     else if (strcmp(way, "ready") == 0)
         ready(atoi(argv[2]));
     else if (argc == 4 && (strcmp(way, "all") == 0 || strcmp(way, "less") == 0))
-        play(strtoull(argv[2], NULL, 10), atoi(argv[3]), strcmp(way, "less") == 0);
+        play(strtoull(argv[2], NULL, 10), atoi(argv[3]), strcmp(way, "less") == 0, -1);
+    else if (argc == 5 && strcmp(way, "one") == 0)
+        play(strtoull(argv[2], NULL, 10), atoi(argv[3]), 0, atoi(argv[4]));
     else if (rank == 0)
-        fprintf(stderr,
-                "usage: orders fold COUNT | all SEED ROUNDS | less SEED ROUNDS | ready COUNT | "
-                "die COUNT\n");
-    printf("rank %d: %016llx\n", rank, (unsigned long long)hash);
+        fprintf(stderr, "usage: orders fold COUNT | all SEED ROUNDS | one SEED ROUNDS WAY | "
+                        "less SEED ROUNDS | "
+                        "ready COUNT | "
+                        "spawn COUNT | die COUNT\n");
+    if (strcmp(way, "child") != 0)
+        printf("rank %d: %016llx\n", rank, (unsigned long long)hash);
     MPI_Finalize();
     return 0;
 }

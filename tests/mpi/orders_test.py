@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""orders_test.py BUILD [--replays N] - a recorded job is replayed: the same results, and the same record again.
+"""orders_test.py BUILD [--replays N] [--only NAME] - a recorded job is replayed: the same results, and the same record again.
 
 The programs are the cases of orders.c.  Each has a time limit: a replay that waits for a message that never comes would wait
 forever.
@@ -19,6 +19,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sup
 from patience import PATIENCE_S  # noqa: E402
 
 RANKS = 4
+CHILDREN = 3  # of orders.c
 HEADER = 4096  # bytes in which two records of the same events may differ
 LATE = 40
 DIVERGED = 87
@@ -38,28 +39,30 @@ class Programs:
     def __init__(self, build):
         self.mbx = os.path.join(build, "tools/mbx")
         self.program = os.path.join(build, "tests/mpi/orders")
+        self.choices = os.path.join(build, "tests/mpi/choices")
+        self.has_lines = "libdw yes" in subprocess.run([self.mbx, "version"], capture_output=True, text=True, check=True).stdout
         self.env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
-    def execute(self, options, words, ranks=RANKS):
+    def execute(self, options, words, ranks=RANKS, program=None):
         """The status, what the ranks printed in the order of the ranks, and all that was said."""
         done = subprocess.run([self.mbx, "exec", *options, "timeout", "-k", "5", str(PATIENCE_S), "mpiexec", "--oversubscribe", "-n",
-                               str(ranks), self.program, *words], capture_output=True, text=True, env=self.env)
-        results = sorted(re.findall(r"^rank \d+: [0-9a-f]{16}$", done.stdout, re.MULTILINE))
+                               str(ranks), program or self.program, *words], capture_output=True, text=True, env=self.env)
+        results = sorted(re.findall(r"^(?:rank|child) \d+: [0-9a-f]{16}$", done.stdout, re.MULTILINE))
         return done.returncode, results, done.stdout + done.stderr
 
-    def must(self, options, words):
-        status, results, said = self.execute(options, words)
-        check(status == 0 and len(results) == RANKS, f"{options} {words} ended with {status}:\n{said}")
+    def must(self, options, words, program=None, count=RANKS):
+        status, results, said = self.execute(options, words, program=program)
+        check(status == 0 and len(results) == count, f"{options} {words} ended with {status}:\n{said}")
         return results, said
 
     def order(self, *words):
         return subprocess.run([self.mbx, "order", *words], capture_output=True, text=True)
 
 
-def compare_files(first, second):
+def compare_files(first, second, ranks=RANKS):
     """Records are equal byte by byte, except for the process that made them; late outcomes may have another order."""
-    check(len(glob.glob(first + "/*.mbxrec")) == RANKS, f"{first} does not have {RANKS} records")
-    for rank in range(RANKS):
+    check(len(glob.glob(first + "/*.mbxrec")) == ranks, f"{first} does not have {ranks} records")
+    for rank in range(ranks):
         a, b = (open(f"{folder}/rank-{rank}.mbxrec", "rb").read()[HEADER:] for folder in (first, second))
         check(a == b, f"the records of rank {rank} differ: {first} {second}")
         late = []
@@ -91,12 +94,11 @@ def same(run, folder, words, replays):
 
 def fold(run, folder, replays):
     said = same(run, folder, ["fold", "100"], replays)
-    check("record: this program can call MPI_Request_get_status: their results, and their order, are not recorded" in said, said)
+    check("record: this program can call MPI_Compare_and_swap: their results, and their order, are not recorded" in said, said)
     listed = run.order(f"{folder}/record", "--rank", "0", "--from", "300").stdout
-    has_lines = "libdw yes" in subprocess.run([run.mbx, "version"], capture_output=True, text=True, check=True).stdout
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "orders.c"), encoding="utf-8") as file:
         lines = [number for number, text in enumerate(file, 1) if FOLD in text]
-    place = f" at orders.c:{lines[0]}" if has_lines else ""
+    place = f" at orders.c:{lines[0]}" if run.has_lines else ""
     check(listed.startswith(f"rank 0: 300 events, complete\n     300  MPI_Recv from any source, tag 2, on communicator 1{place}: rank "), listed)
 
 
@@ -105,18 +107,137 @@ def others(run, folder, replays):
         same(run, f"{folder}/{seed}", ["all", str(seed), "25"], replays)
 
 
+# of receive() in orders.c
+WAYS = {"Waitany": 8, "Waitsome": 9, "Testsome": 10, "Testany": 11, "Testall": 12, "Test": 13, "Request_get_status": 14}
+
+
+def each_way(run, folder, replays):
+    """The results of each of these calls alone vary from run to run, and each replay has them again."""
+    for name, way in WAYS.items():
+        words, found = ["one", "9", "12", str(way)], set()
+        for seed in ("1", "2", "3"):
+            record = f"{folder}/{name}-{seed}"
+            results, _ = run.must(["--shuffle", seed, "--record", record], words)
+            found.add(tuple(results))
+            listed = run.order(record, "--rank", "0").stdout
+            check(re.search(rf"MPI_{name}\b.*{' at orders.c:[0-9]+: ' if run.has_lines else ''}", listed), f"{name} is not in the record")
+            for number in range(replays if seed == "1" else 0):
+                replayed, said = run.must(["--replay", record], words)
+                check(replayed == results, f"replay {number} of MPI_{name}: {replayed}, recorded: {results}\n{said}")
+        check(len(found) > 1, f"MPI_{name} has the same results in three runs")
+
+
 def divergence(run, folder, _):
     record = f"{folder}/record"
     run.must(["--record", record], ["all", "5", "12"])
     status, _, said = run.execute(["--replay", record], ["less", "5", "12"])
     check(status == DIVERGED, f"status {status}:\n{said}")
-    for text in (r"replay: rank 1 \(pid \d+\) diverged from \S+/record at its event \d+ of \d+\n", r"  recorded: MPI_\w+ .*at \S+/orders\+0x[0-9a-f]+: ",
-                 r"  now:      MPI_Iprobe from rank 0, tag 77, on \S.* at \S+/orders\+0x[0-9a-f]+\n", r"  last event that agreed: MPI_",
+    place = r"orders\.c:\d+" if run.has_lines else r"\S+/orders\+0x[0-9a-f]+"
+    for text in (r"replay: rank 1 \(pid \d+\) diverged from \S+/record at its event \d+ of \d+\n", rf"  recorded: MPI_\w+ .*at {place}: ",
+                 rf"  now:      MPI_Iprobe from rank 0, tag 77, on \S.* at {place}\n", rf"  last event that agreed: MPI_.* at {place}: ",
                  r"  something other than messages differs: time, random numbers, files, memory"):
         check(re.search(text, said), f"{text} was not said:\n{said}")
     check("replay: the arguments of the program differ" in said, said)
     results, said = run.must(["--replay", record, "--on-divergence=go"], ["less", "5", "12"])
     check("rank 1 continues freely" in said and len(results) == RANKS, said)
+
+
+def choice(run, folder, replays):
+    """A value that a program has read and passed on is the same in a replay, and one that it has not passed on is found."""
+    record = f"{folder}/record"
+    results, said = run.must(["--record", record], [], run.choices)
+    check("chosen 1, before MPI_Init free, NULL refused" in said, said)
+    for number in range(replays):
+        replayed, said = run.must(["--replay", record, "--record", f"{folder}/again-{number}"], [], run.choices)
+        check(replayed == results and "chosen 2, before MPI_Init free, NULL refused" in said, f"{replayed}, recorded: {results}\n{said}")
+        compare_files(record, f"{folder}/again-{number}")
+    listed = run.order(record, "--rank", "0").stdout
+    check(re.search(rf"       1  mbx_choice of site 0{' at choices.c:[0-9]+' if run.has_lines else ''}: \d+\n", listed), listed)
+    status, _, said = run.execute(["--replay", record], ["other"], program=run.choices)
+    check(status == DIVERGED and "recorded: mbx_choice of site 3" in said and "now:      mbx_choice of site 4711" in said, f"status {status}:\n{said}")
+    status, _, said = run.execute(["--replay", record], ["free"], program=run.choices)
+    check(status == DIVERGED and "recorded: mbx_choice of site 0" in said, f"status {status}:\n{said}")
+    _, said = run.must([], [], run.choices)
+    check("chosen 0, before MPI_Init free, NULL refused" in said and "mbx_choice:" not in said, said)
+    run.env["MBX_RECORD"] = f"{folder}/bare"
+    _, said = run.must([], [], run.choices)
+    del run.env["MBX_RECORD"]
+    check("mbx_choice: MBX_RECORD is set, but choices are not recorded" in said, said)
+
+
+def threads(run, folder, replays):
+    """Each communicator is used by one thread: the events of each are replayed.  Two threads on one are refused."""
+    lanes, words = os.path.join(os.path.dirname(run.program), "lanes"), ["own", "25"]
+    record = f"{folder}/record"
+    results, said = run.must(["--record", record], words, lanes)
+    check("record:" not in said, said)
+    parts = sorted(name for name in os.listdir(record) if name.startswith("comm-"))
+    check(len(parts) == 3, f"folders: {parts}")
+    for number in range(replays):
+        again = f"{folder}/again-{number}"
+        replayed, said = run.must(["--replay", record, "--record", again], words, lanes)
+        check(replayed == results, f"replay {number}: {replayed}, recorded: {results}\n{said}")
+        for part in parts:
+            compare_files(f"{record}/{part}", f"{again}/{part}")
+        compared = run.order(record, "--compare", again)
+        check(compared.returncode == 0 and compared.stdout.count(": equal\n") == 4 * RANKS, compared.stdout)
+    listed = run.order(record, "--rank", "2")
+    check(all(re.search(rf"^rank 2, {part}: \d+ events, complete$", listed.stdout, re.MULTILINE) for part in parts), listed.stdout)
+    status, _, said = run.execute(["--replay", record], ["less", "25"], program=lanes)
+    check(status == DIVERGED and re.search(rf"rank 0 \(pid \d+\) diverged from \S+/{parts[1]} at its event", said), f"status {status}:\n{said}")
+    _, said = run.must(["--record", record, "--force"], ["shared", "25"], lanes)
+    check("make calls that are recorded, on one communicator: this record cannot be replayed" in said, said)
+    status, _, said = run.execute(["--replay", record], ["shared", "25"], program=lanes)
+    check(status != 0 and "two threads made the recorded calls: their order cannot be replayed" in said, f"status {status}:\n{said}")
+
+
+def spawned(run, folder, replays):
+    """Each job that is spawned has a record of its own, which its replay finds."""
+    record, words = f"{folder}/record", ["spawn", "30"]
+    results, said = run.must(["--record", record], words, count=RANKS + 2 * CHILDREN)
+    check("has a record" not in said, said)
+    jobs = sorted(name for name in os.listdir(record) if name.startswith("spawn-"))
+    check(len(jobs) == 2 and all(len(glob.glob(f"{record}/{job}/*.mbxrec")) == CHILDREN for job in jobs), f"jobs: {jobs}")
+    for number in range(replays):
+        again = f"{folder}/again-{number}"
+        replayed, said = run.must(["--replay", record, "--record", again], words, count=RANKS + 2 * CHILDREN)
+        check(replayed == results, f"replay {number}: {replayed}, recorded: {results}\n{said}")
+        compare_files(record, again)
+        for job in jobs:
+            compare_files(f"{record}/{job}", f"{again}/{job}", CHILDREN)
+    listed = run.order(record)
+    check(listed.returncode == 0 and listed.stdout.count(f"spawned job: mbx order {record}/spawn-") == 2, listed.stdout)
+    listed = run.order(f"{record}/{jobs[0]}", "--rank", "2").stdout
+    check(listed.startswith(f"rank 2: {30 * RANKS} events, complete"), listed)
+    shutil.rmtree(f"{record}/{jobs[1]}")
+    status, _, said = run.execute(["--replay", record], words)
+    check(status != 0 and f"{jobs[1]}/rank-0.mbxrec" in said and "this record cannot be replayed" in said, f"status {status}:\n{said}")
+    run.must(["--force", "--record", record], ["fold", "5"])
+    check(not glob.glob(f"{record}/spawn-*"), "--force has left the records of a spawned job")
+
+
+def nothing(run, folder, _):
+    """A job that records nothing says so."""
+    def start(*words, **more):
+        return subprocess.run([run.mbx, "exec", *words], capture_output=True, text=True, env=dict(run.env, **more))
+
+    done = start("--record", f"{folder}/1/true", "true")
+    check(done.returncode == 0 and "nothing was recorded in" in done.stderr, done.stderr)
+    for option in ("--record", "--replay", "--shuffle=3", "--races"):
+        words = [option, f"{folder}/2/native"] if option in ("--record", "--replay") else [option]
+        done = start(*words, run.mbx, "run", "-n", "2", "true")
+        check(done.returncode == 1 and "mbx run starts programs that call the library without MPI" in done.stderr, f"{option}: {done.stderr}")
+    done = subprocess.run([run.mbx, "run", "-n", "1", "true"], capture_output=True, text=True, env=dict(run.env, MBX_REPLAY="x"))
+    check(done.returncode == 0 and "MBX_REPLAY has no effect: only MPI programs are recorded" in done.stderr, done.stderr)
+    for name, text in (("mpiexec.hydra", "echo ran"), ("mpichversion", "printf 'MPICH Version:\\t4.0\\nMPICH Device:\\t%s\\n' $DEVICE")):
+        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(file.name, 0o755)
+    for device in ("ch4:ofi", "ch4:ucx"):
+        done = start("--record", f"{folder}/3/mpich", f"{folder}/mpiexec.hydra", DEVICE=device)
+        check(done.returncode == 1 and done.stdout == "" and f"starts programs of MPICH ({device})" in done.stderr, f"{device}: {done}")
+    done = start("--through=provider", "mpiexec", "--oversubscribe", "-n", "2", run.program, "fold", "3", MBX_RECORD=f"{folder}/none")
+    check(done.returncode == 0 and done.stderr.count("MBX_RECORD has no effect on messages through libfabric or libucp") == 1, done.stderr)
 
 
 def killed(run, folder, _):
@@ -194,11 +315,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--replays", type=int, default=3)
+    parser.add_argument("--only", metavar="NAME")
     args = parser.parse_args()
     if shutil.which("mpiexec") is None:
         return 77
     run = Programs(os.path.abspath(args.build))
-    for test in (fold, others, divergence, killed, refusals, shuffled, other_run):
+    for test in (fold, others, each_way, divergence, choice, threads, spawned, nothing, killed, refusals, shuffled, other_run):
+        if args.only not in (None, test.__name__):
+            continue
         with tempfile.TemporaryDirectory() as folder:
             for name in ("1", "2", "3"):
                 os.mkdir(f"{folder}/{name}")

@@ -32,6 +32,8 @@ struct tool {
     const char *const
         *words; /* possible words after it, up to NULL; or NULL: files or nothing */
     int (*run)(const struct tool *tool, int argc, char **argv);
+    bool
+        is_inner; /* another command calls run() in a process that it has made: what is executed takes its place */
 };
 
 extern const struct tool tool_run, tool_exec, tool_info, tool_perf, tool_trace, tool_queues,

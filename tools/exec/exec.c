@@ -124,6 +124,7 @@ struct surroundings {
     char provider[PATH_MAX], component[PATH_MAX]; /* folders; empty: it is not here */
     char queues[PATH_MAX];                        /* the library for debuggers */
     char record[PATH_MAX], replay[PATH_MAX];      /* absolute */
+    char preload[PATH_MAX];                       /* the library that a record needs */
     char ucp[PATH_MAX],
         libraries[4 *
                   PATH_MAX]; /* the folder of libucp; a path of libraries that begins with it */
@@ -407,8 +408,9 @@ static bool sums_up(const struct arguments *args)
     return args->summary && is_launcher() && environ_get("MBX_STATS_FILE") == NULL;
 }
 
-/* Executes the command, and says how many races there were. */
-static int execute_races(const struct tool *tool, char **command, const struct arguments *args)
+/* Executes the command, and says if it has recorded nothing. */
+static int execute_recorded(const struct tool *tool, char **command,
+                            const struct surroundings *s, const struct arguments *args)
 {
     char folder[PATH_MAX];
     int status = sums_up(args) && exec_summary_open(tool, folder)
@@ -417,7 +419,9 @@ static int execute_races(const struct tool *tool, char **command, const struct a
 
     if (status < 0)
         return TOOL_CANNOT_RUN;
-    races_say(args->races);
+    exec_order_warn_of_nothing(tool, s->record);
+    if (args->races != NULL)
+        races_say(args->races);
     return status;
 }
 
@@ -439,8 +443,8 @@ static int execute(const struct tool *tool, char **command, const struct surroun
         return TOOL_FAILED;
     if (is_launcher())
         tool_leave_host(false);
-    if (args->races != NULL && is_launcher())
-        return execute_races(tool, command, args);
+    if (args->record != NULL && is_launcher() && !tool->is_inner)
+        return execute_recorded(tool, command, s, args);
     if (sums_up(args) && exec_summary_open(tool, folder))
         return exec_summary_run(tool, folder, command);
     execvp(command[0], command);
@@ -600,10 +604,40 @@ static bool set_up_races(const struct tool *tool, const struct arguments *args,
     return true;
 }
 
+/* Is it `mbx run`, whose programs use no MPI? */
+static bool is_run_of_mbx(char **command)
+{
+    const char *slash = strrchr(command[0], '/');
+
+    return strcmp(slash != NULL ? slash + 1 : command[0], "mbx") == 0 && command[1] != NULL &&
+           strcmp(command[1], "run") == 0;
+}
+
+/* The preloaded library sees calls that the component does not. */
+static void add_preload(struct surroundings *s)
+{
+    if (exec_find_preload(s->preload))
+        put_first(s, "LD_PRELOAD", s->preload);
+}
+
 /* --record, --replay, --shuffle and --races. */
 static bool set_up_order(const struct tool *tool, const struct arguments *args, char **command,
                          struct surroundings *s)
 {
+    if (is_run_of_mbx(command)) {
+        tool_error(tool, "mbx run starts programs that call the library without MPI: --record, "
+                         "--replay, --shuffle and --races need Open MPI, whose component alone "
+                         "records");
+        return false;
+    }
+    if (s->device != EXEC_NO_MPICH) {
+        tool_error(
+            tool,
+            "%s starts programs of MPICH (%s): --record, --replay, --shuffle and --races "
+            "need Open MPI, whose component alone records",
+            command[0], s->mpich.device);
+        return false;
+    }
     if (!s->is_component) {
         tool_error(tool, "--record, --replay, --shuffle and --races need the component for "
                          "Open MPI; -v says "
@@ -620,6 +654,7 @@ static bool set_up_order(const struct tool *tool, const struct arguments *args, 
     if (args->record != NULL &&
         !exec_order_record(tool, args->record, args->force, command, s->record))
         return false;
+    add_preload(s);
     if (args->record != NULL)
         add_anew(s, "MBX_RECORD", s->record);
     if (args->races != NULL && !set_up_races(tool, args, s))

@@ -48,8 +48,9 @@ bool exec_find_ucp(char *folder);
 void exec_say_no_provider(const struct tool *tool);
 void exec_say_no_ucp(const struct tool *tool);
 
-/* The library for debuggers itself, in path[PATH_MAX]. */
+/* The library for debuggers itself, or the one that is preloaded for a record, in path[PATH_MAX]. */
 bool exec_find_queues(char *path);
+bool exec_find_preload(char *path);
 
 /* ---- exec_component.c ---- */
 
@@ -121,6 +122,9 @@ int exec_wait(const struct tool *tool, char **command);
  * that are there are removed. */
 bool exec_order_record(const struct tool *tool, const char *folder, bool is_forced,
                        char *const *command, char path[PATH_MAX]);
+
+/* Says so if the folder has no record after the command has ended: no process of it used the component. */
+void exec_order_warn_of_nothing(const struct tool *tool, const char *folder);
 
 /* Does a folder for the traces of a job exist, without any trace in it?  False after saying no.  is_forced: traces that are
  * there are removed. */

@@ -2,7 +2,8 @@
 /*
  * exec_order.c - the folders of `mbx exec --record` and `--replay`.
  *
- * A folder has a record of each rank, which the rank makes, and job.txt, which tells people where they come from.
+ * A folder has a record of each rank, which the rank makes, and job.txt, which tells people where they come from.  A job that
+ * ranks spawn has a folder in it, spawn-N, and so have the events of a communicator, comm-N, in a program with threads.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -60,10 +61,31 @@ static bool is_job(int folder, const char *name)
     return got == (ssize_t)sizeof begin && memcmp(begin, BEGIN, sizeof begin) == 0;
 }
 
-/* How many records are there.  removes: they are removed, and job.txt. */
-static int records(const char *folder, bool removes)
+/* "spawn-2", "comm-5" */
+static bool is_part(const char *name)
 {
-    DIR *entries = opendir(folder);
+    size_t spawned = strlen(REPLAY_SPAWNED), comm = strlen(REPLAY_COMM);
+
+    if (strncmp(name, REPLAY_SPAWNED, spawned) == 0)
+        name += spawned;
+    else if (strncmp(name, REPLAY_COMM, comm) == 0)
+        name += comm;
+    return name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';
+}
+
+static DIR *open_folder(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+
+    if (fd >= 0 && folder == NULL)
+        close(fd);
+    return folder;
+}
+
+/* How many records are there.  removes: they are removed, and job.txt.  Closes entries. */
+static int records_in(DIR *entries, bool removes)
+{
     struct dirent *entry;
     int count = 0;
 
@@ -72,10 +94,20 @@ static int records(const char *folder, bool removes)
             count += ends_with(entry->d_name, ".mbxrec");
         if (removes && (is_record(entry->d_name) || is_job(dirfd(entries), entry->d_name)))
             unlinkat(dirfd(entries), entry->d_name, 0);
+        if (!is_part(entry->d_name))
+            continue;
+        count += records_in(open_folder(dirfd(entries), entry->d_name), removes);
+        if (removes)
+            unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
     }
     if (entries != NULL)
         closedir(entries);
     return count;
+}
+
+static int records(const char *folder, bool removes)
+{
+    return records_in(opendir(folder), removes);
 }
 
 /* ---- --record ---- */
@@ -148,6 +180,16 @@ bool exec_order_record(const struct tool *tool, const char *folder, bool is_forc
     }
     (void)records(path, true); /* a job.txt, or outcomes, without records */
     return write_job(tool, path, command);
+}
+
+void exec_order_warn_of_nothing(const struct tool *tool, const char *folder)
+{
+    if (records(folder, false) == 0)
+        tool_error(
+            tool,
+            "nothing was recorded in %s: no process of the command ran over the component "
+            "for Open MPI on this host",
+            folder);
 }
 
 /* ---- --races ---- */

@@ -14,6 +14,7 @@
 #define PROVIDER  "libmatchbox-fi.so"
 #define COMPONENT "mca_pml_matchbox.so"
 #define QUEUES    "libmatchbox-msgq.so"
+#define PRELOAD   "libmatchbox-preload.so"
 #define UCP       "libucp.so.0"
 
 /* Cuts the last component off path; false if there is none. */
@@ -109,12 +110,27 @@ bool exec_find_component(char *folder)
     return find(COMPONENT, places, folder);
 }
 
+/* As find(), with the name of the file. */
+static bool find_file(const char *name, const char *const places[2], char *path)
+{
+    size_t length;
+
+    if (!find(name, places, path))
+        return false;
+    length = strlen(path);
+    return snprintf(path + length, PATH_MAX - length, "/%s", name) < (int)(PATH_MAX - length);
+}
+
 bool exec_find_queues(char *path)
 {
     static const char *const places[] = {"../src/msgq", MBX_PROVIDER_PLACE};
 
-    if (!find(QUEUES, places, path) || strlen(path) + sizeof "/" QUEUES > PATH_MAX)
-        return false;
-    strcat(path, "/" QUEUES);
-    return true;
+    return find_file(QUEUES, places, path);
+}
+
+bool exec_find_preload(char *path)
+{
+    static const char *const places[] = {"../src/pml", MBX_PROVIDER_PLACE};
+
+    return find_file(PRELOAD, places, path);
 }

@@ -77,8 +77,11 @@ static _Noreturn void become(const struct explore_task *task, const struct inter
     else
         dup2(STDOUT_FILENO, STDERR_FILENO);
     if (task->tool != NULL) {
+        struct tool inner = *task->tool;
+
+        inner.is_inner = true;
         optind = 0; /* its options are new ones */
-        status = task->tool->run(task->tool, count_of(task->words), task->words);
+        status = inner.run(&inner, count_of(task->words), task->words);
         fflush(stdout);
     } else {
         execvp(task->words[0], task->words);

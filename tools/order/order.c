@@ -4,6 +4,7 @@
  *
  * A comparison tells apart whether messages differ, or tests and probes that found nothing (compare.h).
  */
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/mem.h"
@@ -33,7 +35,8 @@ static const char usage[] =
     "Prints what `mbx exec --record DIR` has recorded: for each rank one line for each\n"
     "call whose result depends on time, with what it asked for and what it got.  The line\n"
     "of the program is there if the program was compiled with -g.  The communicators are\n"
-    "numbered in the order of their first such call.\n"
+    "numbered in the order of their first such call.  If several threads call MPI, each\n"
+    "communicator but MPI_COMM_WORLD has lines of its own.\n"
     "\n"
     "  -r, --rank=R       this rank alone (default: all)\n"
     "  -f, --from=N       from event N on (default: 1)\n"
@@ -52,6 +55,7 @@ static const struct option options[] = {{"rank", required_argument, NULL, 'r'},
 struct arguments {
     const char *folder, *other;
     uint64_t rank, from; /* UINT64_MAX: all ranks */
+    const char *part;    /* ", comm-5": both folders are of this communicator; or "" */
 };
 
 static bool read_rank(const struct tool *tool, const char *folder, uint32_t rank,
@@ -129,8 +133,8 @@ static bool print_rank(const struct tool *tool, const struct arguments *args, ui
     if (replay_read_unplaced(reader)[0] != '\0')
         tool_error(tool, "%s", replay_read_unplaced(reader));
     lines = mem_calloc(UINT16_MAX + 1, sizeof *lines);
-    printf("rank %" PRIu32 ": %" PRIu64 " events, %s\n", rank, replay_read_events(reader),
-           state_of(reader));
+    printf("rank %" PRIu32 "%s: %" PRIu64 " events, %s\n", rank, args->part,
+           replay_read_events(reader), state_of(reader));
     while (replay_read_next(reader, &event)) {
         if (event.number + event.times <= args->from)
             continue;
@@ -144,6 +148,19 @@ static bool print_rank(const struct tool *tool, const struct arguments *args, ui
         mem_free(lines[i]);
     mem_free(lines);
     return is_whole;
+}
+
+/* Names the folders of jobs that ranks have spawned. */
+static void print_spawned(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    struct dirent *entry;
+
+    while (entries != NULL && (entry = readdir(entries)) != NULL)
+        if (strncmp(entry->d_name, REPLAY_SPAWNED, strlen(REPLAY_SPAWNED)) == 0)
+            printf("spawned job: mbx order %s/%s\n", folder, entry->d_name);
+    if (entries != NULL)
+        closedir(entries);
 }
 
 /* ---- two records ---- */
@@ -171,7 +188,7 @@ static int compare_events(const struct tool *tool, const struct arguments *args,
     int err = order_compare(folders, rank, is_found, &difference, error);
 
     if (difference.is_there) {
-        printf("rank %" PRIu32 ": %s\n", rank,
+        printf("rank %" PRIu32 "%s: %s\n", rank, args->part,
                is_found ? "differs first here"
                         : "the same messages; tests or probes that found nothing differ "
                           "first here");
@@ -191,11 +208,60 @@ static int compare_rank(const struct tool *tool, const struct arguments *args, u
         return differ;
     differ = compare_events(tool, args, rank, false);
     if (differ == 0)
-        printf("rank %" PRIu32 ": equal\n", rank);
+        printf("rank %" PRIu32 "%s: equal\n", rank, args->part);
     return differ < 0 ? differ : 0;
 }
 
 /* ---- the command ---- */
+
+/* One record, or two.  0; 1 they differ; -1 something cannot be read. */
+static int show_rank(const struct tool *tool, const struct arguments *args, uint32_t rank)
+{
+    if (args->other != NULL)
+        return compare_rank(tool, args, rank);
+    return print_rank(tool, args, rank) ? 0 : -1;
+}
+
+static bool has_rank(const char *folder, uint32_t rank)
+{
+    char path[PATH_MAX + 32];
+
+    snprintf(path, sizeof path, "%s/rank-%" PRIu32 ".mbxrec", folder, rank);
+    return access(path, F_OK) == 0;
+}
+
+/* As show_rank(), for each communicator of the rank that has a record of its own. */
+static int show_parts(const struct tool *tool, const struct arguments *args, uint32_t rank)
+{
+    DIR *entries = opendir(args->folder);
+    char folder[PATH_MAX], other[PATH_MAX], part[64];
+    struct dirent *entry;
+    bool is_read = true, differ = false;
+
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        struct arguments of_part = *args;
+        int shown;
+
+        if (strncmp(entry->d_name, REPLAY_COMM, strlen(REPLAY_COMM)) != 0)
+            continue;
+        snprintf(folder, sizeof folder, "%s/%s", args->folder, entry->d_name);
+        snprintf(part, sizeof part, ", %.60s", entry->d_name);
+        if (!has_rank(folder, rank))
+            continue;
+        of_part.folder = folder;
+        of_part.part = part;
+        if (args->other != NULL) {
+            snprintf(other, sizeof other, "%s/%s", args->other, entry->d_name);
+            of_part.other = other;
+        }
+        shown = show_rank(tool, &of_part, rank);
+        is_read = is_read && shown >= 0;
+        differ = differ || shown > 0;
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return !is_read ? -1 : differ;
+}
 
 /* How many ranks were recorded; 0 after saying that there is no record. */
 static uint32_t ranks_of(const struct tool *tool, const char *folder)
@@ -234,7 +300,7 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    struct arguments args = {.rank = UINT64_MAX, .from = 1};
+    struct arguments args = {.rank = UINT64_MAX, .from = 1, .part = ""};
     bool is_read = true, differ = false;
     uint32_t ranks, first;
     int status;
@@ -258,12 +324,13 @@ static int run(const struct tool *tool, int argc, char **argv)
     if (ranks == 0)
         return TOOL_FAILED;
     for (uint32_t rank = first; rank < ranks; rank++) {
-        int compared = args.other != NULL ? compare_rank(tool, &args, rank)
-                                          : (print_rank(tool, &args, rank) ? 0 : -1);
+        int shown = show_rank(tool, &args, rank), parts = show_parts(tool, &args, rank);
 
-        is_read = is_read && compared >= 0;
-        differ = differ || compared > 0;
+        is_read = is_read && shown >= 0 && parts >= 0;
+        differ = differ || shown > 0 || parts > 0;
     }
+    if (args.rank == UINT64_MAX && args.other == NULL)
+        print_spawned(args.folder);
     return !is_read ? TOOL_FAILED : differ ? ORDER_DIFFERS : TOOL_DONE;
 }
 

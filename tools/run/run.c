@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/environ.h"
 #include "boot/kvs_shm.h"
 #include "launch.h"
 #include "tools/common/tool.h"
@@ -65,6 +66,19 @@ static int take_option(const struct tool *tool, int option, struct launch *launc
     return 0;
 }
 
+/* Programs of the library alone are not recorded. */
+static void warn_of_order(const struct tool *tool)
+{
+    static const char *const names[] = {"MBX_RECORD", "MBX_REPLAY", "MBX_SHUFFLE"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+        if (environ_get(names[i]) != NULL && environ_get(names[i])[0] != '\0')
+            tool_error(
+                tool,
+                "%s has no effect: only MPI programs are recorded and replayed (mbx exec)",
+                names[i]);
+}
+
 static int run(const struct tool *tool, int argc, char **argv)
 {
     struct launch launch = {.tool = tool};
@@ -79,6 +93,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         return tool_usage_error(tool, "-n is missing: how many ranks?");
     if (optind == argc)
         return tool_usage_error(tool, "PROGRAM is missing");
+    warn_of_order(tool);
     launch.argv = argv + optind;
     return launch_job(&launch);
 }
