@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucp_threads_test.c - threads that share a worker, its requests, or a context.
+ */
+#include "tests/ucp/region.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define SIZE   1000
+#define ROUNDS 500
+
+/* Each thread sends to the other worker under a tag of its own, and receives from it. */
+static void *exchange(void *arg)
+{
+    uint64_t tag = (uintptr_t)arg, in, out;
+    ucp_request_param_t recv = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL}, send = {0};
+
+    for (out = 0; out < ROUNDS; out++) {
+        void *request = ucp_tag_recv_nbx(there, &in, sizeof in, tag, UINT64_MAX, &recv);
+        void *other = ucp_tag_send_nbx(to, &out, sizeof out, tag, &send);
+
+        while (!ucp_request_is_completed(request))
+            turn();
+        assert_true(in == out);
+        ucp_request_free(request);
+        while (UCS_PTR_IS_PTR(other) && !ucp_request_is_completed(other))
+            turn();
+        if (UCS_PTR_IS_PTR(other))
+            ucp_request_free(other);
+    }
+    return NULL;
+}
+
+static void threads_share_workers(void **state)
+{
+    pthread_t threads[4];
+
+    (void)state;
+    assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
+    for (uintptr_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, exchange, (void *)(i + 1)), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    close_pair();
+}
+
+static void *_Atomic reported;
+static atomic_bool is_given_up;
+
+/* The other thread gives the request up, and uses its memory again, before this returns. */
+static void while_given_up(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+                           void *user_data)
+{
+    atomic_store(&reported, request);
+    while (!atomic_load(&is_given_up))
+        sched_yield();
+    assert_int_equal(status, UCS_OK);
+    assert_int_equal(info->sender_tag, 7);
+    assert_int_equal(info->length, 10);
+    assert_ptr_equal(user_data, &reported);
+}
+
+static void *make_progress(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&is_given_up))
+        turn();
+    return NULL;
+}
+
+/* The receive of a message that has been sent, whose callback has begun in another thread. */
+static void *receive_in(pthread_t *thread, void *own)
+{
+    static char in[10], out[10];
+    ucp_request_param_t send = {0}, recv = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL |
+                                                            UCP_OP_ATTR_FIELD_CALLBACK |
+                                                            UCP_OP_ATTR_FIELD_USER_DATA,
+                                            .cb.recv = while_given_up,
+                                            .user_data = &reported,
+                                            .request = own};
+    void *request;
+
+    atomic_store(&reported, NULL);
+    atomic_store(&is_given_up, false);
+    if (own != NULL)
+        recv.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
+    request = ucp_tag_recv_nbx(there, in, sizeof in, 7, UINT64_MAX, &recv);
+    assert_null(ucp_tag_send_nbx(to, out, sizeof out, 7, &send));
+    assert_int_equal(pthread_create(thread, NULL, make_progress, NULL), 0);
+    while (atomic_load(&reported) == NULL)
+        sched_yield();
+    assert_ptr_equal(atomic_load(&reported), request);
+    assert_int_equal(ucp_request_check_status(request), UCS_OK);
+    return request;
+}
+
+static void a_request_is_not_used_again_while_its_callback_runs(void **state)
+{
+    ucp_request_param_t recv = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
+    void *request, *others[2];
+    pthread_t thread;
+    char in;
+
+    (void)state;
+    assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
+    request = receive_in(&thread, NULL);
+    ucp_request_free(request);
+    others[0] = ucp_tag_recv_nbx(there, &in, sizeof in, 8, UINT64_MAX, &recv);
+    assert_ptr_not_equal(others[0], request);
+    atomic_store(&is_given_up, true);
+    pthread_join(thread, NULL);
+    others[1] = ucp_tag_recv_nbx(there, &in, sizeof in, 9, UINT64_MAX, &recv);
+    assert_ptr_equal(others[1], request);
+    for (int i = 0; i < 2; i++) {
+        ucp_request_cancel(there, others[i]);
+        ucp_request_free(others[i]);
+    }
+    assert_int_equal(there->pool.live, 0);
+    close_pair();
+}
+
+/* A client's own memory is free when its request is complete. */
+static void a_client_s_memory_is_its_own_while_the_callback_runs(void **state)
+{
+    static _Alignas(16) unsigned char own[UCPX_RECORD_SIZE], noise[sizeof own];
+    pthread_t thread;
+
+    (void)state;
+    memset(noise, 0xff, sizeof noise);
+    assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
+    receive_in(&thread, own + sizeof own);
+    memcpy(own, noise, sizeof own);
+    atomic_store(&is_given_up, true);
+    pthread_join(thread, NULL);
+    assert_memory_equal(own, noise, sizeof own);
+    close_pair();
+}
+
+/* Each thread adds to one counter, and has a slot and a region of its own. */
+static void *access_memory(void *arg)
+{
+    uint64_t id = (uintptr_t)arg, in = 0, *slots = (void *)(memory.bytes + 64);
+    uint64_t counter = where(slots), slot = where(slots + id);
+    unsigned char own_bytes[SIZE];
+
+    for (uint64_t out = 1; out <= ROUNDS; out++) {
+        ucp_mem_h mem = map(own_bytes, sizeof own_bytes, ANY_PROT);
+
+        assert_int_equal(ucp_atomic_add64(to, 1, counter, key), UCS_OK);
+        assert_int_equal(ucp_put_nbi(to, &out, sizeof out, slot, key), UCS_OK);
+        assert_int_equal(finish(ucp_get_nb(to, &in, sizeof in, slot, key, NULL)), UCS_OK);
+        assert_true(in == out);
+        ucp_mem_unmap(context, mem);
+    }
+    return NULL;
+}
+
+static void run_threads(void *(*body)(void *))
+{
+    pthread_t threads[4];
+
+    for (uintptr_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, body, (void *)(i + 1)), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void threads_share_accesses(void **state)
+{
+    uint64_t *slots = (void *)(memory.bytes + 64);
+
+    (void)state;
+    assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
+    memset(&memory, 0, sizeof memory);
+    map_all();
+    run_threads(access_memory);
+    assert_int_equal(flush(), UCS_OK);
+    assert_int_equal(slots[0], 4 * ROUNDS);
+    ucp_rkey_destroy(key);
+    ucp_mem_unmap(context, mapped);
+    close_pair();
+}
+
+/* A worker of its own for each thread: each maps memory, which all workers serve. */
+static void *map_memory(void *arg)
+{
+    unsigned char own_bytes[SIZE];
+    ucp_worker_h worker;
+
+    (void)arg;
+    assert_int_equal(open_worker(UCS_THREAD_MODE_SINGLE, &worker), UCS_OK);
+    for (int i = 0; i < ROUNDS; i++) {
+        ucp_mem_h mem = map(own_bytes, sizeof own_bytes, ANY_PROT);
+
+        ucp_worker_progress(worker);
+        ucp_mem_unmap(context, mem);
+    }
+    ucp_worker_destroy(worker);
+    return NULL;
+}
+
+static void threads_share_a_context(void **state)
+{
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES |
+                                               UCP_PARAM_FIELD_MT_WORKERS_SHARED,
+                                 .features = UCP_FEATURE_RMA,
+                                 .mt_workers_shared = 1};
+
+    (void)state;
+    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+    run_threads(map_memory);
+    ucp_cleanup(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_share_workers),
+        cmocka_unit_test(a_request_is_not_used_again_while_its_callback_runs),
+        cmocka_unit_test(a_client_s_memory_is_its_own_while_the_callback_runs),
+        cmocka_unit_test(threads_share_accesses),
+        cmocka_unit_test(threads_share_a_context),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
