@@ -1167,6 +1167,18 @@ MBX_API int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_regio
  */
 MBX_API int mbx_deregister(struct mbx_ep *ep, uint64_t key);
 
+/*
+ * mbx_try_deregister - as mbx_deregister(), but never waits.
+ *
+ * For a caller with a lock that other threads need: it releases the lock before it calls again.
+ *
+ * Returns    0; -EAGAIN the transport moves bytes of the region, and the caller calls again until the
+ *            result is another one; -ENOENT no such key.
+ * Progress   makes progress; never blocks.
+ * Source     src/rma/region.c
+ */
+MBX_API int mbx_try_deregister(struct mbx_ep *ep, uint64_t key);
+
 /* Accesses of peers that were performed without an error.  An atomic that modifies counts as a
  * write, and one that returns a result counts as a read, so many atomics count as both. */
 struct mbx_served {

@@ -45,7 +45,8 @@ struct region *region_check(struct mbx_ep *ep, uint64_t key, uint64_t at, uint64
 {
     struct region *region = region_find(ep, key);
 
-    if (region == NULL || region->is_closing || (region->memory.rights & rights) != rights) {
+    if (region == NULL || region->state == REGION_CLOSING ||
+        (region->memory.rights & rights) != rights) {
         *error = EACCES;
         return NULL;
     }
@@ -88,28 +89,24 @@ static void region_remove(struct mbx_ep *ep, struct region *region)
     mem_free(region);
 }
 
-/* Waits for a transfer by the transport: its thread may need a core. */
-static void region_wait(struct mbx_ep *ep)
-{
-    if (progress_round(ep) == 0)
-        sys_yield();
-}
-
 /* Ends a region.  Accesses that have arrived are performed first, except parts that need
- * another packet of the peer. */
+ * another packet of the peer.  -EAGAIN: the transport moves bytes of it, and its thread may need a core. */
 static int region_end(struct mbx_ep *ep, uint64_t key, struct mbx_served *served)
 {
     struct region *region = region_find(ep, key);
 
-    if (region == NULL || region->is_closing)
+    if (region == NULL)
         return -ENOENT;
-    progress_arrived(ep);
-    target_note(ep);
-    while (target_goes_on(ep, key))
-        region_wait(ep);
-    region->is_closing = true;
-    while (region->busy != 0)
-        region_wait(ep);
+    if (region->state == REGION_OPEN) {
+        progress_arrived(ep);
+        target_note(ep);
+        region->state = REGION_ENDING;
+    }
+    if (region->state == REGION_ENDING && target_goes_on(ep, key))
+        return -EAGAIN;
+    region->state = REGION_CLOSING;
+    if (region->busy != 0)
+        return -EAGAIN;
     *served = region->served;
     region_remove(ep, region);
     return 0;
@@ -130,7 +127,22 @@ static int region_end_locked(struct mbx_ep *ep, uint64_t key, struct mbx_served 
     int err;
 
     ep_lock(ep);
-    err = region_end(ep, key, served);
+    while ((err = region_end(ep, key, served)) == -EAGAIN)
+        if (progress_round(ep) == 0)
+            sys_yield();
+    ep_unlock(ep);
+    return err;
+}
+
+int mbx_try_deregister(struct mbx_ep *ep, uint64_t key)
+{
+    struct mbx_served served;
+    int err;
+
+    ep_lock(ep);
+    err = region_end(ep, key, &served);
+    if (err == -EAGAIN)
+        progress_round(ep);
     ep_unlock(ep);
     return err;
 }

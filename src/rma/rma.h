@@ -105,12 +105,18 @@ bool target_goes_on(const struct mbx_ep *ep, uint64_t key);
 
 /* ---- region.c ---- */
 
+enum region_state {
+    REGION_OPEN,
+    REGION_ENDING,  /* accesses that have arrived are still performed */
+    REGION_CLOSING, /* no access may begin */
+};
+
 struct region {
     uint64_t key;
     struct mbx_region memory;
     struct mbx_served served;
-    uint32_t busy;   /* parts that the transport is moving */
-    bool is_closing; /* no access may begin */
+    uint32_t busy; /* parts that the transport is moving */
+    enum region_state state;
 };
 
 /* The region of this key if [at, at + size) is inside it and it has these rights; otherwise

@@ -356,7 +356,7 @@ static void target_moved(struct mbx_ep *ep, struct request *job, int error)
     else
         job->done += min_size(ep->settings.tuning.read_chunk, job->total - job->done);
     if (error >= 0 && job->done == job->total)
-        job_moved(job, region->is_closing ? EACCES : 0);
+        job_moved(job, region->state == REGION_CLOSING ? EACCES : 0);
     ep_wake_sleeper(ep);
 }
 
