@@ -11,13 +11,15 @@
  * memory's owner checks number, range and rights of each access.
  *
  * Invariants
- *   I1  each region of a context is registered with each of its workers, except empty ones and those without rights
+ *   I1  each region of a context is registered with each of its workers, except empty ones and those without rights, and
+ *       ones that are being unmapped
  *
  * Threads   the lock of the context guards its lists.  Whoever holds it may take the lock of a worker, and not the other
- *           way round.
+ *           way round.  Nobody holds either of them while he waits for a peer: it may need them to make progress.
  */
 #include "ucp/region.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,6 +37,7 @@ struct ucp_mem {
     uint64_t key;
     unsigned rights; /* of peers; enum mbx_rights */
     bool is_ours;    /* mapped here */
+    bool is_leaving; /* it is being unmapped */
 };
 
 /* The bytes that travel. */
@@ -71,32 +74,45 @@ static int worker_add(struct ucp_worker *worker, const struct ucp_mem *mem)
     return err;
 }
 
-static void worker_remove(struct ucp_worker *worker, const struct ucp_mem *mem)
+/* False: a peer is still accessing it. */
+static bool worker_remove(struct ucp_worker *worker, const struct ucp_mem *mem)
 {
-    if (!is_registered(mem))
-        return;
-    ucpx_lock(worker);
-    (void)mbx_deregister(worker->mbx, mem->key);
-    ucpx_unlock(worker);
-}
-
-/* With all workers, or with none. */
-static int add_to_all(struct ucp_context *context, const struct ucp_mem *mem)
-{
-    struct list *node, *done;
     int err;
 
-    list_for_each (node, &context->workers) {
-        err = worker_add(container_of(node, struct ucp_worker, link), mem);
-        if (err < 0)
-            goto remove;
-    }
-    return 0;
+    if (!is_registered(mem))
+        return true;
+    ucpx_lock(worker);
+    err = mbx_try_deregister(worker->mbx, mem->key);
+    ucpx_unlock(worker);
+    return err != -EAGAIN;
+}
 
-remove:
-    for (done = context->workers.next; done != node; done = done->next)
-        worker_remove(container_of(done, struct ucp_worker, link), mem);
+static int add_to_all(struct ucp_context *context, const struct ucp_mem *mem)
+{
+    struct list *node;
+    int err = 0;
+
+    list_for_each (node, &context->workers)
+        if (err == 0)
+            err = worker_add(container_of(node, struct ucp_worker, link), mem);
     return err;
+}
+
+/* True: no worker has it any more, and it is in no list. */
+static bool removed_from_all(struct ucp_context *context, struct ucp_mem *mem)
+{
+    struct list *node;
+    bool is_done = true;
+
+    pthread_mutex_lock(&context->lock);
+    mem->is_leaving = true;
+    list_for_each (node, &context->workers)
+        if (!worker_remove(container_of(node, struct ucp_worker, link), mem))
+            is_done = false;
+    if (is_done)
+        list_remove(&mem->link);
+    pthread_mutex_unlock(&context->lock);
+    return is_done;
 }
 
 /* A worker that is not added to the list is closed by the caller, which ends its regions. */
@@ -107,22 +123,40 @@ ucs_status_t ucpx_regions_enter(struct ucp_worker *worker)
     int err = 0;
 
     pthread_mutex_lock(&context->lock);
-    list_for_each (node, &context->regions)
-        if (err == 0)
-            err = worker_add(worker, container_of(node, struct ucp_mem, link));
+    list_for_each (node, &context->regions) {
+        const struct ucp_mem *mem = container_of(node, const struct ucp_mem, link);
+
+        if (err == 0 && !mem->is_leaving)
+            err = worker_add(worker, mem);
+    }
     if (err == 0)
         list_add_tail(&context->workers, &worker->link);
     pthread_mutex_unlock(&context->lock);
     return ucpx_status(err);
 }
 
-void ucpx_regions_leave(struct ucp_worker *worker)
+/* True: the worker has no region any more, and gets none. */
+static bool has_left(struct ucp_worker *worker)
 {
     struct ucp_context *context = worker->context;
+    struct list *node;
+    bool is_done = true;
 
     pthread_mutex_lock(&context->lock);
-    list_remove(&worker->link);
+    list_for_each (node, &context->regions)
+        if (!worker_remove(worker, container_of(node, struct ucp_mem, link)))
+            is_done = false;
+    if (is_done)
+        list_remove(&worker->link);
     pthread_mutex_unlock(&context->lock);
+    return is_done;
+}
+
+/* Otherwise the close of the worker would serve a region that another thread has unmapped meanwhile. */
+void ucpx_regions_leave(struct ucp_worker *worker)
+{
+    while (!has_left(worker))
+        door_yield();
 }
 
 /* ---- mapping ---- */
@@ -193,6 +227,13 @@ static void mem_give_back(struct ucp_mem *mem)
     mem_free(mem);
 }
 
+static void mem_leave(struct ucp_context *context, struct ucp_mem *mem)
+{
+    while (!removed_from_all(context, mem))
+        door_yield();
+}
+
+/* With all workers, or with none. */
 static ucs_status_t mem_enter(struct ucp_context *context, struct ucp_mem *mem)
 {
     int err;
@@ -200,9 +241,10 @@ static ucs_status_t mem_enter(struct ucp_context *context, struct ucp_mem *mem)
     pthread_mutex_lock(&context->lock);
     mem->key = context->next_key++;
     err = add_to_all(context, mem);
-    if (err == 0)
-        list_add_tail(&context->regions, &mem->link);
+    list_add_tail(&context->regions, &mem->link);
     pthread_mutex_unlock(&context->lock);
+    if (err < 0)
+        mem_leave(context, mem);
     return ucpx_status(err);
 }
 
@@ -236,13 +278,7 @@ ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *para
 /* When this returns, no peer accesses the memory, and none will. */
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh)
 {
-    struct list *node;
-
-    pthread_mutex_lock(&context->lock);
-    list_remove(&memh->link);
-    list_for_each (node, &context->workers)
-        worker_remove(container_of(node, struct ucp_worker, link), memh);
-    pthread_mutex_unlock(&context->lock);
+    mem_leave(context, memh);
     mem_give_back(memh);
     return UCS_OK;
 }

@@ -143,6 +143,35 @@ static void requests_of_accesses_are_as_others(void **state)
     assert_int_equal(flush(), UCS_OK);
 }
 
+static bool unmaps_at_close;
+
+int __real_mbx_close(struct mbx_ep *ep);
+int __wrap_mbx_close(struct mbx_ep *ep);
+
+/* As another thread may: when it has unmapped the memory, the memory is its own. */
+int __wrap_mbx_close(struct mbx_ep *ep)
+{
+    if (unmaps_at_close) {
+        unmaps_at_close = false;
+        ucp_mem_unmap(context, mapped);
+        mapped = NULL;
+        memset(&memory, 0x44, sizeof memory);
+    }
+    return __real_mbx_close(ep);
+}
+
+static void a_worker_that_is_destroyed_serves_no_region(void **state)
+{
+    (void)state;
+    assert_int_equal(ucp_put_nbi(to, data, 8, where(memory.bytes), key), UCS_OK);
+    alone();
+    unmaps_at_close = true;
+    ucp_worker_destroy(there);
+    there = NULL;
+    assert_false(unmaps_at_close);
+    assert_true(is_all((unsigned char *)&memory, sizeof memory, 0x44));
+}
+
 static ucp_ep_h own;
 static unsigned got;
 
@@ -298,6 +327,8 @@ int main(void)
                                         close_memory),
         cmocka_unit_test_setup_teardown(requests_of_accesses_are_as_others, open_memory,
                                         close_memory),
+        cmocka_unit_test_setup_teardown(a_worker_that_is_destroyed_serves_no_region,
+                                        open_memory, close_memory),
         cmocka_unit_test_setup_teardown(a_handler_may_wait_for_an_access, open_memory,
                                         close_memory),
         cmocka_unit_test_setup_teardown(nobody_comes_too_late_each_time, open_memory,

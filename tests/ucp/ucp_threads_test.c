@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SIZE   1000
@@ -202,17 +203,108 @@ static void *map_memory(void *arg)
     return NULL;
 }
 
-static void threads_share_a_context(void **state)
+static void open_shared_context(void)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES |
                                                UCP_PARAM_FIELD_MT_WORKERS_SHARED,
                                  .features = UCP_FEATURE_RMA,
                                  .mt_workers_shared = 1};
 
-    (void)state;
     assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+}
+
+static void threads_share_a_context(void **state)
+{
+    (void)state;
+    open_shared_context();
     run_threads(map_memory);
     ucp_cleanup(context);
+}
+
+/* ---- a thread that waits for a peer ---- */
+
+#define LONG ((size_t)32 << 20)
+#define SOME 10 /* tries that a peer without progress lets fail */
+
+static unsigned char far_bytes[LONG], near_bytes[LONG];
+static atomic_uint tries;
+static atomic_bool is_unmapped;
+
+int __real_mbx_try_deregister(struct mbx_ep *ep, uint64_t number);
+int __wrap_mbx_try_deregister(struct mbx_ep *ep, uint64_t number);
+
+int __wrap_mbx_try_deregister(struct mbx_ep *ep, uint64_t number)
+{
+    atomic_fetch_add(&tries, 1);
+    return __real_mbx_try_deregister(ep, number);
+}
+
+static void *unmap(void *arg)
+{
+    ucp_mem_unmap(context, arg);
+    atomic_store(&is_unmapped, true);
+    return NULL;
+}
+
+/* Over TCP, where the processor of the peer moves the bytes.  False: there is no TCP here. */
+static bool open_far_pair(void)
+{
+    ucp_address_t *address;
+    bool is_open;
+    size_t size;
+
+    setenv("MBX_TRANSPORT", "ofi", 1);
+    setenv("MBX_OFI_PROVIDER", "tcp;ofi_rxm", 1);
+    here = there = NULL;
+    open_shared_context();
+    is_open = open_worker(UCS_THREAD_MODE_SINGLE, &here) == UCS_OK &&
+              open_worker(UCS_THREAD_MODE_SINGLE, &there) == UCS_OK;
+    unsetenv("MBX_OFI_PROVIDER");
+    unsetenv("MBX_TRANSPORT");
+    if (!is_open)
+        return false;
+    assert_int_equal(ucp_worker_get_address(there, &address, &size), UCS_OK);
+    assert_int_equal(connect_to(here, address, false, NULL, &to), UCS_OK);
+    ucp_worker_release_address(there, address);
+    return true;
+}
+
+/* The peer of the access needs the context, and only then makes progress. */
+static void unmap_during_a_get(void)
+{
+    ucp_mem_h mem = map(far_bytes, LONG, ANY_PROT);
+    unsigned char bytes[KEY_SIZE];
+    pthread_t thread;
+    void *get;
+
+    pack_key(mem, bytes);
+    key = key_of(bytes);
+    assert_int_equal(finish(ucp_get_nb(to, near_bytes, 8, where(far_bytes), key, NULL)),
+                     UCS_OK);
+    get = ucp_get_nb(to, near_bytes, LONG, where(far_bytes), key, NULL);
+    for (int i = 0; i < 1000; i++)
+        ucp_worker_progress(there);
+    atomic_store(&tries, 0);
+    atomic_store(&is_unmapped, false);
+    assert_int_equal(pthread_create(&thread, NULL, unmap, mem), 0);
+    while (atomic_load(&tries) < SOME && !atomic_load(&is_unmapped))
+        sched_yield();
+    ucp_mem_unmap(context, map(bytes, sizeof bytes, ANY_PROT));
+    while (!atomic_load(&is_unmapped))
+        turn();
+    pthread_join(thread, NULL);
+    (void)finish(get);
+    ucp_rkey_destroy(key);
+}
+
+static void a_thread_that_unmaps_waits_without_a_lock(void **state)
+{
+    (void)state;
+    mbx_log_callback(note, NULL);
+    if (open_far_pair())
+        unmap_during_a_get();
+    close_pair();
+    mbx_log_callback(NULL, NULL);
 }
 
 int main(void)
@@ -223,6 +315,7 @@ int main(void)
         cmocka_unit_test(a_client_s_memory_is_its_own_while_the_callback_runs),
         cmocka_unit_test(threads_share_accesses),
         cmocka_unit_test(threads_share_a_context),
+        cmocka_unit_test(a_thread_that_unmaps_waits_without_a_lock),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
