@@ -79,6 +79,7 @@ struct ucp_worker {
     ucs_thread_mode_t mode;
     bool has_lock, is_named;
     bool is_armed;           /* who sleeps is to be woken when an operation begins */
+    bool has_reported;       /* to whichever thread, since one looked whether it may sleep */
     atomic_bool is_signaled; /* ucp_worker_signal(); not taken yet */
     pthread_mutex_t lock;
     char name[UCP_ENTITY_NAME_MAX];
@@ -124,7 +125,7 @@ static inline void ucpx_unlock(struct ucp_worker *worker)
 /* The peer of this number; NULL: memory is short.  Stays where it is until another peer is added. */
 struct ucpx_peer *ucpx_peer(struct ucp_worker *worker, uint32_t number);
 
-/* Is there something for ucp_worker_progress() to report?  Under the lock. */
+/* Is there something for ucp_worker_progress() to report, or does it report now?  Under the lock. */
 bool ucpx_worker_has_due(const struct ucp_worker *worker);
 
 /* ---- wait.c ---- */

@@ -13,7 +13,9 @@
  *   an operation    that begins after ucp_worker_arm(), or while another thread sleeps, may need progress that nothing
  *                   which arrives would cause: is_armed lets ucpx_record_begin() wake who sleeps
  *
- * Nobody sleeps while a callback is due or a flush waits: ucp_worker_progress() is called for these.
+ * Nobody sleeps while a callback is due or runs, or a flush waits: ucp_worker_progress() is called for these.  If
+ * several threads use the worker, nobody falls asleep either just after something was reported: one of them may have
+ * looked at its request before, and slept over its end.
  */
 #include "ucp/door.h"
 
@@ -24,10 +26,14 @@ static bool can_wait(const struct ucp_worker *worker)
     return worker->context->features & UCP_FEATURE_WAKEUP;
 }
 
-/* Takes a signal. */
+/* Takes a signal, and what was reported. */
 static bool has_news(struct ucp_worker *worker)
 {
-    return ucpx_worker_has_due(worker) || atomic_exchange(&worker->is_signaled, false);
+    bool has_reported = worker->has_reported;
+
+    worker->has_reported = false;
+    return ucpx_worker_has_due(worker) || atomic_exchange(&worker->is_signaled, false) ||
+           has_reported;
 }
 
 OUT_OF_LINE void ucpx_worker_wake(struct ucp_worker *worker)

@@ -174,6 +174,7 @@ struct ucpx_peer *ucpx_peer(struct ucp_worker *worker, uint32_t number)
 
 /* ---- progress ---- */
 
+/* Another thread may be about to sleep until what is reported here. */
 static unsigned worker_report(struct ucp_worker *worker)
 {
     unsigned count;
@@ -186,6 +187,7 @@ static unsigned worker_report(struct ucp_worker *worker)
     if (!list_is_empty(&worker->flushes))
         count += ucpx_flushes_report(worker);
     worker->depth--;
+    worker->has_reported |= count != 0 && worker->has_lock;
     return count;
 }
 
@@ -211,9 +213,10 @@ static unsigned progress(struct ucp_worker *worker)
     return moved;
 }
 
+/* A record that is being reported, by this thread or another one, is in none of these lists. */
 bool ucpx_worker_has_due(const struct ucp_worker *worker)
 {
-    return has_something_due(worker);
+    return worker->depth != 0 || has_something_due(worker);
 }
 
 unsigned ucp_worker_progress(ucp_worker_h worker)

@@ -188,10 +188,69 @@ static void a_thread_that_sleeps_lets_others_in(void **state)
             ucp_worker_progress(here);
             if (i % 2 == 0)
                 ucp_worker_signal(there);
+            else
+                ucp_worker_progress(there); /* reports what the other thread waits for */
             sched_yield();
         }
     }
     pthread_join(thread, NULL);
+}
+
+static atomic_bool is_called, may_return;
+
+static void stays(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+                  void *user_data)
+{
+    (void)request, (void)status, (void)info, (void)user_data;
+    atomic_store(&is_called, true);
+    while (!atomic_load(&may_return))
+        sched_yield();
+}
+
+static void *reporter(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&is_called))
+        ucp_worker_progress(there);
+    return NULL;
+}
+
+/* Two messages have arrived, and the callback of the first one runs in another thread. */
+static void what_another_thread_reports_is_not_slept_over(void **state)
+{
+    ucp_request_param_t plain = {0},
+                        calls = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = stays};
+    char bytes[2][SIZE];
+    void *requests[2];
+    pthread_t thread;
+    int fd;
+
+    (void)state;
+    assert_int_equal(ucp_worker_get_efd(there, &fd), UCS_OK);
+    atomic_store(&is_called, false);
+    atomic_store(&may_return, false);
+    requests[0] = ucp_tag_recv_nbx(there, bytes[0], SIZE, 5, UINT64_MAX, &calls);
+    requests[1] = ucp_tag_recv_nbx(there, bytes[1], SIZE, 6, UINT64_MAX, &plain);
+    send_to_there(5);
+    send_to_there(6);
+    while (list_is_empty(&there->ready) || list_first(&there->ready) == there->ready.prev) {
+        ucp_worker_wait_mem(here, bytes);
+        ucp_worker_wait_mem(there, bytes);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, reporter, NULL), 0);
+    while (!atomic_load(&is_called))
+        sched_yield();
+    assert_int_equal(ucp_request_check_status(requests[1]), UCS_INPROGRESS);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(ucp_worker_arm(there), UCS_ERR_BUSY);
+    assert_int_equal(ucp_worker_wait(there), UCS_OK);
+    atomic_store(&may_return, true);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ucp_request_check_status(requests[i]), UCS_OK);
+        ucp_request_free(requests[i]);
+    }
+    rest(there);
 }
 
 /* ---- memory of requests ---- */
@@ -257,6 +316,7 @@ int main(void)
         TEST(an_operation_makes_the_descriptor_readable),
         TEST(what_is_due_is_not_slept_over),
         TEST(a_thread_that_sleeps_lets_others_in),
+        TEST(what_another_thread_reports_is_not_slept_over),
         TEST(the_client_s_memory_tells_of_a_refusal),
         TEST(memory_of_the_library_is_used_again),
     };
