@@ -187,7 +187,7 @@ static ucs_status_ptr_t recv_data(struct ucp_worker *worker, struct ucpx_slot *s
     return ucpx_request_of(record);
 }
 
-/* The descriptor is used up, whatever becomes of the receive. */
+/* The descriptor is used up, whatever becomes of the receive that begins. */
 static ucs_status_ptr_t recv_begin(struct ucp_worker *worker, struct ucpx_slot *slot,
                                    void *buffer, size_t count, const struct ucpx_how *how,
                                    size_t *length)
@@ -197,11 +197,13 @@ static ucs_status_ptr_t recv_begin(struct ucp_worker *worker, struct ucpx_slot *
     ucs_status_ptr_t result;
     ucs_status_t status;
 
-    if (!is_client_s(slot))
-        return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     record = ucpx_record_begin(worker, UCPX_DATA, how);
     if (record == NULL)
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    if (!is_client_s(slot))
+        return ucpx_record_refuse(record, UCS_ERR_INVALID_PARAM);
+    if (slot->is_descriptor && how->mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
+        return ucpx_record_refuse(record, UCS_ERR_NO_RESOURCE);
     status = ucpx_data_begin(&data, record, UCPX_UNPACKS, buffer, count, how->datatype);
     if (status != UCS_OK)
         return ucpx_record_refuse(record, status);
@@ -219,7 +221,7 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void
     size_t length = 0;
 
     if (status != UCS_OK)
-        return UCS_STATUS_PTR(status);
+        return ucpx_param_refuse(worker, UCPX_DATA, param, status);
     ucpx_lock(worker);
     result = recv_begin(worker, slot_of(data_desc), buffer, count, &how, &length);
     ucpx_unlock(worker);

@@ -5,7 +5,8 @@
  *   short   one message: [data][gap][header]; contiguous data without a header leaves from the client's memory
  *   long    an announcement, [number, size][header], and the data as a message of its own (am_long.c)
  *
- * A client may reuse its header when the call returns.  So what does not leave at once is copied.
+ * A client may reuse its header when the call returns.  So what does not leave at once is copied, unless it has to leave at
+ * once (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL): then it is not sent.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct sending {
     uint64_t tag;
     const void *header;
     size_t header_size;
+    bool must_leave; /* now, or it is not sent */
     struct ucpx_data data;
 };
 
@@ -75,6 +77,8 @@ static int send_copy(const struct sending *s, const void *bytes, size_t size, ui
 
     if (result != 0)
         return result;
+    if (s->must_leave)
+        return -EAGAIN;
     record->copy = mem_alloc(size);
     if (record->copy == NULL)
         return -ENOMEM;
@@ -89,7 +93,7 @@ static int send_short(const struct sending *s, struct ucpx_record *record)
     size_t size = s->data.size;
     alignas(8) unsigned char bytes[UCPX_AM_SHORT + 8];
 
-    if (s->header_size == 0 && !s->data.has_layout)
+    if (s->header_size == 0 && !s->data.has_layout && !s->must_leave)
         return send_later(s, s->data.bytes, size, words_of(0, size), record);
     if (ucpx_data_pack(&s->data, record, bytes) != UCS_OK)
         return -EIO;
@@ -170,7 +174,7 @@ static ucs_status_ptr_t send_data(struct sending *s, struct ucpx_record *record,
     bool must_announce = is_long(s, how);
     int result;
 
-    if (how->mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
+    if (must_announce && s->must_leave) {
         ucpx_data_end(record);
         return ucpx_record_refuse(record, UCS_ERR_NO_RESOURCE);
     }
@@ -220,8 +224,11 @@ static ucs_status_ptr_t send_locked(struct ucp_ep *ep, unsigned id, const void *
                                     size_t header_size, const void *buffer, size_t count,
                                     const struct ucpx_how *how)
 {
-    struct sending s = {
-        .ep = ep, .tag = tag_of(id, how), .header = header, .header_size = header_size};
+    struct sending s = {.ep = ep,
+                        .tag = tag_of(id, how),
+                        .header = header,
+                        .header_size = header_size,
+                        .must_leave = how->mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
     struct ucp_worker *worker = ep->worker; /* a callback may close ep */
     ucs_status_ptr_t result;
 

@@ -373,13 +373,16 @@ static ucs_status_ptr_t ep_close(struct ucp_ep *ep, bool is_forced, const struct
 {
     struct ucp_worker *worker = ep->worker;
     struct ucpx_record *record = ucpx_record_begin(worker, UCPX_CLOSE, how);
+    bool must_wait = !is_forced && ucpx_under_way(worker, ep) != 0;
 
     if (record == NULL)
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    if (must_wait && how->mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
+        return ucpx_record_refuse(record, UCS_ERR_NO_RESOURCE); /* the handle stays open */
     if (is_forced)
         abandon_sends(ep);
     ep_shut(ep);
-    if (is_forced || ucpx_under_way(worker, ep) == 0) {
+    if (!must_wait) {
         ucpx_ep_let_go(ep);
         return ucpx_record_at_once(record, how, UCS_OK);
     }

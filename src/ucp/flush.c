@@ -75,6 +75,10 @@ static ucs_status_ptr_t flush(struct ucp_worker *worker, struct ucp_ep *ep,
         record->ep = NULL;
         return ucpx_record_at_once(record, how, result_of(worker, ep));
     }
+    if (how->mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
+        record->ep = NULL;
+        return ucpx_record_refuse(record, UCS_ERR_NO_RESOURCE);
+    }
     ucpx_flush_add(record, ep);
     return ucpx_request_of(record);
 }

@@ -125,21 +125,6 @@ static ucs_status_ptr_t tell(ucs_status_ptr_t result, const ucp_request_param_t 
     return result;
 }
 
-/* Parameters that are refused.  The client's memory also says so: clients may ask it, whatever the call has returned. */
-static ucs_status_ptr_t refuse(struct ucp_worker *worker, const ucp_request_param_t *param,
-                               ucs_status_t status)
-{
-    struct ucpx_how how = {.calls = UCPX_CALLS_NONE};
-
-    if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST))
-        return UCS_STATUS_PTR(status);
-    how.request = param->request;
-    ucpx_lock(worker);
-    (void)ucpx_record_refuse(ucpx_record_begin(worker, UCPX_RECV, &how), status);
-    ucpx_unlock(worker);
-    return UCS_STATUS_PTR(status);
-}
-
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count,
                                   ucp_tag_t tag, ucp_tag_t tag_mask,
                                   const ucp_request_param_t *param)
@@ -149,7 +134,7 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
     ucs_status_t status = ucpx_how_read(&how, param, UCPX_CALLS_RECV);
 
     if (unlikely(status != UCS_OK))
-        return refuse(worker, param, status);
+        return ucpx_param_refuse(worker, UCPX_RECV, param, status);
     return tell(recv_tag_locked(worker, buffer, count, tag, tag_mask, &how, &info), param,
                 &info);
 }
@@ -251,7 +236,7 @@ ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t 
     ucs_status_t status = ucpx_how_read(&how, param, UCPX_CALLS_RECV);
 
     if (status != UCS_OK)
-        return refuse(worker, param, status);
+        return ucpx_param_refuse(worker, UCPX_RECV, param, status);
     return tell(recv_message_locked(worker, buffer, count, message, &how, &info), param, &info);
 }
 

@@ -162,5 +162,8 @@ unsigned ucpx_records_report(struct ucp_worker *worker);
 /* Reads a param of the nbx functions, whose callback is a member of this kind.  Not UCS_OK: it is refused, and the log says why. */
 ucs_status_t ucpx_how_read(struct ucpx_how *how, const ucp_request_param_t *param,
                            enum ucpx_calls calls);
+/* A receive whose param is refused.  The client's memory also says so: clients may ask it, whatever the call has returned. */
+ucs_status_ptr_t ucpx_param_refuse(struct ucp_worker *worker, enum ucpx_kind kind,
+                                   const ucp_request_param_t *param, ucs_status_t status);
 
 #endif

@@ -103,6 +103,20 @@ ucs_status_t ucpx_how_read(struct ucpx_how *how, const ucp_request_param_t *para
     return UCS_OK;
 }
 
+ucs_status_ptr_t ucpx_param_refuse(struct ucp_worker *worker, enum ucpx_kind kind,
+                                   const ucp_request_param_t *param, ucs_status_t status)
+{
+    struct ucpx_how how = {.calls = UCPX_CALLS_NONE};
+
+    if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST))
+        return UCS_STATUS_PTR(status);
+    how.request = param->request;
+    ucpx_lock(worker);
+    (void)ucpx_record_refuse(ucpx_record_begin(worker, kind, &how), status);
+    ucpx_unlock(worker);
+    return UCS_STATUS_PTR(status);
+}
+
 /* ---- results ---- */
 
 int ucp_request_is_completed(void *request)

@@ -57,6 +57,8 @@ ucs_status_t ucpx_status(int error)
         return UCS_ERR_INVALID_PARAM;
     case ENOTCONN:
         return UCS_ERR_CONNECTION_RESET;
+    case EAGAIN: /* it must not wait, and cannot be done now */
+        return UCS_ERR_NO_RESOURCE;
     case EACCES: /* an access: no such key, or not this right */
         return UCS_ERR_REJECTED;
     case ERANGE: /* an access beyond the region */

@@ -273,6 +273,21 @@ static void nobody_comes_too_late_each_time(void **state)
     (void)flush();
 }
 
+static void a_flush_that_must_not_wait_is_refused(void **state)
+{
+    const ucp_request_param_t now = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
+
+    (void)state;
+    assert_int_equal(ucp_put_nbi(to, data, 8, where(memory.bytes), key), UCS_OK);
+    assert_ptr_equal(ucp_ep_flush_nbx(to, &now), UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
+    assert_ptr_equal(ucp_worker_flush_nbx(here, &now), UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
+    assert_ptr_equal(ucp_ep_close_nbx(to, &now), UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
+    assert_int_equal(flush(), UCS_OK); /* the handle is still open */
+    assert_null(ucp_ep_flush_nbx(to, &now));
+    assert_null(ucp_worker_flush_nbx(here, &now));
+    assert_null(ucp_ep_close_nbx(to, &now));
+}
+
 static void memory_that_is_unmapped_is_left_alone(void **state)
 {
     void *put = ucp_put_nb(to, data, MEMORY_SIZE, where(memory.bytes), key, NULL);
@@ -332,6 +347,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_handler_may_wait_for_an_access, open_memory,
                                         close_memory),
         cmocka_unit_test_setup_teardown(nobody_comes_too_late_each_time, open_memory,
+                                        close_memory),
+        cmocka_unit_test_setup_teardown(a_flush_that_must_not_wait_is_refused, open_memory,
                                         close_memory),
         cmocka_unit_test_setup_teardown(memory_that_is_unmapped_is_left_alone, open_memory,
                                         close_memory),

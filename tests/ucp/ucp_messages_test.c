@@ -263,6 +263,119 @@ static void data_that_is_too_short_is_an_error(void **state)
     ucp_request_free(request);
 }
 
+static unsigned headers;
+
+static ucs_status_t on_header(void *arg, const void *header, size_t header_length, void *bytes,
+                              size_t length, const ucp_am_recv_param_t *param)
+{
+    (void)arg, (void)bytes, (void)param;
+    assert_int_equal(length, 10);
+    assert_int_equal(header_length, 5);
+    assert_memory_equal(header, "head", 5);
+    headers++;
+    return UCS_OK;
+}
+
+/* It leaves if there is space, and is not sent otherwise. */
+static void a_message_that_must_leave_at_once_has_no_request(void **state)
+{
+    const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                            .id = 1,
+                                            .cb = on_header};
+    const ucp_request_param_t now = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
+    static unsigned char bytes[10 * UCPX_AM_SHORT];
+    unsigned sent = 0;
+    ucs_status_ptr_t result;
+
+    (void)state;
+    headers = 0;
+    assert_int_equal(ucp_worker_set_am_recv_handler(there, &handler), UCS_OK);
+    while ((result = ucp_am_send_nbx(to, 1, "head", 5, bytes, 10, &now)) == NULL)
+        sent++;
+    assert_ptr_equal(result, UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
+    assert_true(sent > 0);
+    assert_ptr_equal(ucp_am_send_nbx(to, 1, "head", 5, bytes, sizeof bytes, &now),
+                     UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
+    assert_int_equal(here->pool.live, 0);
+    while (headers < sent)
+        turn();
+    for (int i = 0; i < 100; i++)
+        turn();
+    assert_int_equal(headers, sent);
+}
+
+/* The client keeps the descriptor, and can receive the data later. */
+static void data_that_must_be_here_at_once_is_refused(void **state)
+{
+    const ucp_request_param_t now = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
+    static unsigned char bytes[SIZE], in[SIZE];
+    void *request;
+
+    (void)state;
+    keep_all();
+    memset(bytes, 3, sizeof bytes);
+    announce(1, SIZE, 2);
+    while (kept_now < 1)
+        turn();
+    assert_ptr_equal(ucp_am_recv_data_nbx(there, kept[0], in, sizeof in, &now),
+                     UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
+    send_raw(UCPX_ID_DATA, 1, 0, bytes, SIZE);
+    request = ucp_am_recv_data_nbx(there, kept[0], in, sizeof in, &(ucp_request_param_t){0});
+    while (UCS_PTR_IS_PTR(request) && !ucp_request_is_completed(request))
+        turn();
+    assert_memory_equal(in, bytes, SIZE);
+    if (UCS_PTR_IS_PTR(request))
+        ucp_request_free(request);
+}
+
+static _Alignas(16) unsigned char request_memory[UCPX_RECORD_SIZE + 16];
+
+/* The status in a request of the client's own memory, which held noise before the receive that was refused. */
+static ucs_status_t refused(void *data, ucs_memory_type_t type)
+{
+    static unsigned char in[SIZE];
+    void *request = request_memory + UCPX_RECORD_SIZE;
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST |
+                                                       UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                       .request = request,
+                                       .memory_type = type};
+    ucs_status_ptr_t result;
+
+    memset(request_memory, 0xee, sizeof request_memory);
+    result = ucp_am_recv_data_nbx(there, data, in, sizeof in, &param);
+    assert_ptr_equal(result, UCS_STATUS_PTR(ucp_request_check_status(request)));
+    return UCS_PTR_STATUS(result);
+}
+
+static ucs_status_t receives_in_vain(void *arg, const void *header, size_t header_length,
+                                     void *data, size_t length,
+                                     const ucp_am_recv_param_t *param)
+{
+    (void)arg, (void)header, (void)header_length, (void)length, (void)param;
+    assert_int_equal(refused(data, UCS_MEMORY_TYPE_CUDA), UCS_ERR_UNSUPPORTED);
+    ucp_am_data_release(there, data);
+    assert_int_equal(refused(data, UCS_MEMORY_TYPE_HOST), UCS_ERR_INVALID_PARAM);
+    handled++;
+    return UCS_INPROGRESS;
+}
+
+static void the_client_s_memory_tells_of_data_that_is_refused(void **state)
+{
+    const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                            .id = 2,
+                                            .cb = receives_in_vain};
+
+    (void)state;
+    set_handlers();
+    assert_int_equal(ucp_worker_set_am_recv_handler(there, &handler), UCS_OK);
+    send_raw(UCPX_ID_MESSAGES, 2, UINT64_C(10) << 32, last_line, 10);
+    while (handled == 0)
+        turn();
+    assert_int_equal(buffers_in_use(), 0);
+}
+
 static uint32_t drops(void)
 {
     uint32_t count = 0;
@@ -426,6 +539,12 @@ int main(void)
                                         close_both),
         cmocka_unit_test_setup_teardown(data_that_is_too_short_is_an_error, open_both,
                                         close_both),
+        cmocka_unit_test_setup_teardown(a_message_that_must_leave_at_once_has_no_request,
+                                        open_both, close_both),
+        cmocka_unit_test_setup_teardown(data_that_must_be_here_at_once_is_refused, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(the_client_s_memory_tells_of_data_that_is_refused,
+                                        open_both, close_both),
         cmocka_unit_test_setup_teardown(what_one_peer_has_dropped_is_bounded, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(a_client_may_drop_all_that_it_has_kept, open_both,
