@@ -30,9 +30,9 @@
 #include "base/mem.h"
 #include "ucp/door.h"
 
-#define POSTED_COUNT 64u
-#define BUFFERS_MAX  1024u
-#define CAPACITY_MAX ((size_t)1 << 39) /* bytes; who announces more is no correct peer */
+#define POSTED_COUNT        64u
+#define BUFFERS_MAX         1024u
+#define SIZE_MAX_OF_MESSAGE ((size_t)1 << 39) /* bytes; who announces more is no correct peer */
 
 /* ---- buffers ---- */
 
@@ -54,11 +54,8 @@ static void slot_done(const struct mbx_completion *completion)
 
 struct ucpx_slot *ucpx_slot_make(struct ucp_worker *worker, size_t capacity)
 {
-    struct ucpx_slot *slot;
+    struct ucpx_slot *slot = mem_alloc_aligned(UCPX_AM_ALIGN, sizeof *slot + capacity);
 
-    if (capacity > CAPACITY_MAX)
-        return NULL;
-    slot = mem_alloc_aligned(UCPX_AM_ALIGN, sizeof *slot + capacity);
     if (slot == NULL)
         return NULL;
     memset(slot, 0, sizeof *slot);
@@ -342,15 +339,22 @@ static void say_nobody(const struct ucpx_message *message)
                  message->id);
 }
 
-static void say_damaged(const struct ucpx_slot *slot)
+/* An error of the library that is none of the message is one of this worker: usually it has no memory. */
+static void say_dropped(const struct ucpx_slot *slot)
 {
-    static atomic_bool is_said;
+    static atomic_bool is_damage_said, is_error_said;
+    bool is_damaged = slot->error == 0 || slot->error == -EMSGSIZE;
 
-    if (slot->error != -ECANCELED && !ucpx_is_loss(slot->error) &&
-        !atomic_exchange(&is_said, true))
+    if (slot->error == -ECANCELED || ucpx_is_loss(slot->error) ||
+        atomic_exchange(is_damaged ? &is_damage_said : &is_error_said, true))
+        return;
+    if (is_damaged)
         LOG_ERROR("libucp: peer %u sends active messages that no correct peer sends; they are "
                   "dropped",
                   slot->peer);
+    else
+        LOG_ERROR("libucp: an active message of peer %u was dropped, as are others: %s",
+                  slot->peer, mbx_strerror(slot->error));
 }
 
 static void long_begins(struct ucp_worker *worker, struct ucpx_slot *slot,
@@ -379,13 +383,16 @@ static void slot_handle(struct ucp_worker *worker, struct ucpx_slot *slot)
     struct ucpx_message message;
 
     if (!ucpx_message_read(&message, slot)) {
-        say_damaged(slot);
+        say_dropped(slot);
         ucpx_slot_release(slot);
         return;
     }
     handler = handler_of(&worker->am, message.id);
-    if (handler == NULL) {
-        say_nobody(&message);
+    if (handler == NULL || message.size > SIZE_MAX_OF_MESSAGE) {
+        if (handler == NULL)
+            say_nobody(&message);
+        else
+            say_dropped(slot);
         if (message.data == NULL)
             ucpx_am_drop(worker, &message);
         ucpx_slot_release(slot);
@@ -401,13 +408,15 @@ static void slot_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
 {
     struct ucpx_peer *peer = slot->error == 0 ? ucpx_peer(worker, slot->peer) : NULL;
 
+    if (slot->error == 0 && peer == NULL)
+        slot->error = -ENOMEM;
     if (peer != NULL && (ucpx_peer_is_ahead(peer) || !list_is_empty(&peer->waiting))) {
         slot->state = UCPX_SLOT_WAITING;
         list_add_tail(&peer->waiting, &slot->link);
     } else if (peer != NULL) {
         slot_handle(worker, slot);
     } else {
-        say_damaged(slot);
+        say_dropped(slot);
         ucpx_slot_release(slot);
     }
 }
@@ -441,7 +450,7 @@ static unsigned long_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
     handler = is_right ? handler_of(&worker->am, message.id) : NULL;
     if (handler == NULL) {
         if (!is_right)
-            say_damaged(slot);
+            say_dropped(slot);
         ucpx_slot_release(slot);
     } else {
         message.data = slot->bytes;

@@ -116,6 +116,8 @@ void ucp_am_data_release(ucp_worker_h worker, void *data)
     struct ucpx_message message;
 
     ucpx_lock(worker);
+    if (unlikely(worker->is_armed))
+        ucpx_worker_wake(worker); /* a receive that begins here may need progress */
     if (is_client_s(slot)) {
         if (is_descriptor(slot, &message))
             ucpx_am_drop(worker, &message);

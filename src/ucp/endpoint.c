@@ -67,12 +67,29 @@ void ucpx_ep_let_go(struct ucp_ep *ep)
         ep_free(ep);
 }
 
+/* Data that was to be sent, also for requests in memory of the client. */
+static void copies_free(const struct ucp_ep *ep)
+{
+    struct list *node;
+
+    list_for_each (node, &ep->open) {
+        struct ucpx_record *record = container_of(node, struct ucpx_record, link);
+
+        mem_free(record->copy);
+        record->copy = NULL;
+    }
+}
+
 void ucpx_eps_free(struct ucp_worker *worker)
 {
     struct list *node;
 
-    while ((node = list_first(&worker->endpoints)) != NULL)
-        ep_free(container_of(node, struct ucp_ep, link));
+    while ((node = list_first(&worker->endpoints)) != NULL) {
+        struct ucp_ep *ep = container_of(node, struct ucp_ep, link);
+
+        copies_free(ep);
+        ep_free(ep);
+    }
 }
 
 /* ---- addresses ---- */

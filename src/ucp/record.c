@@ -77,7 +77,6 @@ void ucpx_pool_fini(struct ucpx_pool *pool)
         for (size_t i = 0; i < PER_SLAB; i++) {
             struct ucpx_record *record = slab_record(pool, slab, i);
 
-            mem_free(record->copy);
             if (pool->context->request_cleanup != NULL)
                 pool->context->request_cleanup(ucpx_request_of(record));
         }

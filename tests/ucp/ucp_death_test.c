@@ -72,6 +72,30 @@ static void a_death_is_told_to_who_asks_for_it(void **state)
     assert_int_equal(errors_told, 1);
 }
 
+/* ---- active messages ---- */
+
+/* Whoever's memory the request is in. */
+static void a_copy_for_a_dead_peer_is_freed(void **state)
+{
+    static _Alignas(16) unsigned char request[UCPX_RECORD_SIZE + 16];
+    const ucp_request_param_t now = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL},
+                              own = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST,
+                                     .request = request + UCPX_RECORD_SIZE};
+    unsigned char address[UCPX_ADDRESS_MAX];
+    pid_t child = start_peer(address);
+    ucp_ep_h ep;
+
+    (void)state;
+    assert_int_equal(connect_to(here, address, false, NULL, &ep), UCS_OK);
+    kill_peer(child);
+    while (ucp_am_send_nbx(ep, 1, "head", 5, data, 10, &now) == NULL)
+        ;
+    assert_ptr_equal(ucp_am_send_nbx(ep, 1, "head", 5, data, 10, &own), own.request);
+    while (lines == 0)
+        turn();
+    assert_int_equal(ucp_request_check_status(own.request), UCS_INPROGRESS);
+}
+
 /* ---- accesses ---- */
 
 /* The put was taken, and the peer never performs it: no flush says that it did. */
@@ -174,6 +198,7 @@ int main(void)
                                         close_both),
         cmocka_unit_test_setup_teardown(a_death_is_told_to_who_asks_for_it, open_both,
                                         close_both),
+        cmocka_unit_test_setup_teardown(a_copy_for_a_dead_peer_is_freed, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_death_leaves_accesses_under_way, open_memory,
                                         close_memory),
         cmocka_unit_test_setup_teardown(a_death_fails_the_flush_of_who_asks_for_it, open_memory,

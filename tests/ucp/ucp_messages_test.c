@@ -6,8 +6,10 @@
  */
 #include "tests/ucp/pair.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/random.h"
 
 #define SIZE 1000
@@ -125,6 +127,15 @@ static void announce(uint64_t number, uint64_t size, uint64_t id)
              sizeof parts);
 }
 
+static uint32_t drops(void)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < there->peer_count; i++)
+        count += there->peers[i].drops;
+    return count;
+}
+
 /* The announced length differs from the length of the data, for a handler that gets all of it, and for one that drops it. */
 static void long_messages_of_another_length_are_dropped(void **state)
 {
@@ -143,14 +154,34 @@ static void long_messages_of_another_length_are_dropped(void **state)
     handled = 0;
     announce(100, SIZE, 0);
     send_raw(UCPX_ID_DATA, 100, 0, bytes, SIZE);
-    announce(101, UINT64_MAX, 1);
+    announce(101, UINT64_MAX, 1); /* no handler hears of that */
     send_raw(UCPX_ID_DATA, 101, 0, bytes, SIZE);
     send_right();
-    assert_int_equal(handled, 3);
+    assert_int_equal(handled, 2);
     announce(102, SIZE, 77); /* there is no such handler */
     send_raw(UCPX_ID_DATA, 102, 0, bytes, SIZE);
     send_right();
-    assert_int_equal(handled, 4);
+    assert_int_equal(handled, 3);
+    assert_int_equal(drops(), 0);
+}
+
+/* The peer is not to blame. */
+static void a_message_without_memory_is_dropped(void **state)
+{
+    char byte = 0;
+
+    (void)state;
+    set_handlers();
+    send_raw(UCPX_ID_MESSAGES, 0, UINT64_C(1) << 32, &byte, 1);
+    while (list_is_empty(&there->am.arrived))
+        ucp_worker_wait_mem(there, &byte);
+    mem_fail_at(1);
+    ucp_worker_progress(there);
+    mem_fail_at(0);
+    assert_int_equal(handled, 0);
+    assert_non_null(strstr(last_line, "was dropped"));
+    assert_non_null(strstr(last_line, mbx_strerror(-ENOMEM)));
+    send_right();
 }
 
 /* More than the door has buffers for what it has not handled (am.c). */
@@ -376,15 +407,6 @@ static void the_client_s_memory_tells_of_data_that_is_refused(void **state)
     assert_int_equal(buffers_in_use(), 0);
 }
 
-static uint32_t drops(void)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < there->peer_count; i++)
-        count += there->peers[i].drops;
-    return count;
-}
-
 static void send_data(uint64_t from, uint64_t to_number)
 {
     static unsigned char bytes[SIZE];
@@ -532,6 +554,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(garbled_active_messages_are_dropped, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(long_messages_of_another_length_are_dropped, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(a_message_without_memory_is_dropped, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(a_client_may_keep_many_long_messages, open_both,
                                         close_both),

@@ -21,9 +21,10 @@
 #include "base/sys.h"
 #include "ucp/door.h"
 
-#define SIZE    1000
-#define ROUNDS  200
-#define LONG_MS 30000 /* far longer than anything takes */
+#define SIZE       1000
+#define ROUNDS     200
+#define LONG_MS    30000 /* far longer than anything takes */
+#define SETTLED_MS 200
 
 static ucp_context_h context;
 static ucp_worker_h here, there;
@@ -56,7 +57,8 @@ static ucs_status_t connect_pair(void)
 static int open_both(void **state)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                 .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
+                                 .features =
+                                     UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
     const ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                         .thread_mode = UCS_THREAD_MODE_MULTI};
 
@@ -117,6 +119,41 @@ static void an_operation_makes_the_descriptor_readable(void **state)
         ucp_request_cancel(there, request);
         ucp_request_free(request);
     }
+}
+
+static void *kept;
+
+static ucs_status_t keep(void *arg, const void *header, size_t header_length, void *data,
+                         size_t length, const ucp_am_recv_param_t *param)
+{
+    (void)arg, (void)header, (void)header_length, (void)length, (void)param;
+    kept = data;
+    return UCS_INPROGRESS;
+}
+
+/* The data of an announced message, which has not arrived. */
+static void data_that_is_dropped_makes_the_descriptor_readable(void **state)
+{
+    const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                            .cb = keep};
+    const struct ucpx_long parts = {.number = 1, .size = SIZE};
+    struct pollfd one = {.events = POLLIN};
+
+    (void)state;
+    kept = NULL;
+    assert_int_equal(ucp_worker_set_am_recv_handler(there, &handler), UCS_OK);
+    assert_int_equal(ucp_worker_get_efd(there, &one.fd), UCS_OK);
+    assert_int_equal(mbx_inject(here->mbx, to->peer, UCPX_ID_MESSAGES, UCPX_AM_LONG, &parts,
+                                sizeof parts, (uint64_t)sizeof parts << 32),
+                     0);
+    while (kept == NULL)
+        ucp_worker_progress(there);
+    do {
+        rest(there);
+    } while (poll(&one, 1, SETTLED_MS) == 1); /* it may be readable without a reason */
+    ucp_am_data_release(there, kept);
+    assert_int_equal(poll(&one, 1, LONG_MS), 1);
 }
 
 /* A callback that is due is no reason to sleep. */
@@ -314,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_operation_makes_the_descriptor_readable),
+        TEST(data_that_is_dropped_makes_the_descriptor_readable),
         TEST(what_is_due_is_not_slept_over),
         TEST(a_thread_that_sleeps_lets_others_in),
         TEST(what_another_thread_reports_is_not_slept_over),
