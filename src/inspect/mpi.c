@@ -37,13 +37,34 @@
 
 enum family { OPEN_MPI, MPICH };
 
+/* Where what is in a tag of the provider, or of libucp. */
+struct fields {
+    unsigned tag_bits, communicator_at, communicator_bits, protocol_at, protocol_bits;
+    unsigned source_at, source_bits;
+};
+
+static const struct fields component = {.tag_bits = 32};
+static const struct fields provider_open_mpi = {.tag_bits = 32,
+                                                .communicator_at = 34,
+                                                .communicator_bits = 29,
+                                                .protocol_at = 32,
+                                                .protocol_bits = 2};
+static const struct fields provider_mpich = {.tag_bits = 31,
+                                             .communicator_at = 31,
+                                             .communicator_bits = 20,
+                                             .protocol_at = 51,
+                                             .protocol_bits = 12};
+static const struct fields ucp_mpich = {.tag_bits = 29,
+                                        .communicator_at = 48,
+                                        .communicator_bits = 16,
+                                        .source_at = 32,
+                                        .source_bits = 16};
+
 struct inspect_layout {
     const char *way;
     enum family family;
     unsigned first, last; /* versions, as 100 * major + minor */
-    /* bits of a tag of the provider, or of libucp */
-    unsigned tag_bits, communicator_at, communicator_bits, protocol_at, protocol_bits;
-    unsigned source_at, source_bits;
+    const struct fields *fields;
     unsigned synchronous, acknowledgement; /* bits of the protocol; 0: not known */
     /* the tag of the first nonblocking collective; later ones are below it, in MPICH above; 0:
      * not known */
@@ -51,99 +72,17 @@ struct inspect_layout {
     int32_t group; /* the bit of the tag when some ranks make a communicator; 0: not known */
 };
 
+/* MPICH 4.1 has other bits of the protocol than the versions before and after. */
 static const struct inspect_layout layouts[] = {
-    {.way = "component",
-     .family = OPEN_MPI,
-     .first = 401,
-     .last = 499,
-     .tag_bits = 32,
-     .nonblocking = -27},
-    {.way = "component",
-     .family = OPEN_MPI,
-     .first = 500,
-     .last = 599,
-     .tag_bits = 32,
-     .nonblocking = -33},
-    {.way = "provider",
-     .family = OPEN_MPI,
-     .first = 400,
-     .last = 499,
-     .tag_bits = 32,
-     .communicator_at = 34,
-     .communicator_bits = 29,
-     .protocol_at = 32,
-     .protocol_bits = 2,
-     .synchronous = 1,
-     .acknowledgement = 2,
-     .nonblocking = -27},
-    {.way = "provider",
-     .family = OPEN_MPI,
-     .first = 500,
-     .last = 599,
-     .tag_bits = 32,
-     .communicator_at = 34,
-     .communicator_bits = 29,
-     .protocol_at = 32,
-     .protocol_bits = 2,
-     .synchronous = 1,
-     .acknowledgement = 2,
-     .nonblocking = -33},
-    {.way = "provider",
-     .family = MPICH,
-     .first = 400,
-     .last = 400,
-     .tag_bits = 31,
-     .communicator_at = 31,
-     .communicator_bits = 20,
-     .protocol_at = 51,
-     .protocol_bits = 12,
-     .synchronous = 2,
-     .acknowledgement = 1,
-     .nonblocking = 287,
-     .group = 1 << 28},
-    /* 4.1: communicators and tags as in the versions before and after, but other bits of the
-     * protocol */
-    {.way = "provider",
-     .family = MPICH,
-     .first = 401,
-     .last = 401,
-     .tag_bits = 31,
-     .communicator_at = 31,
-     .communicator_bits = 20,
-     .protocol_at = 51,
-     .protocol_bits = 12},
-    {.way = "provider",
-     .family = MPICH,
-     .first = 402,
-     .last = 403,
-     .tag_bits = 31,
-     .communicator_at = 31,
-     .communicator_bits = 20,
-     .protocol_at = 51,
-     .protocol_bits = 12,
-     .synchronous = 8,
-     .acknowledgement = 1},
-    {.way = "ucp",
-     .family = MPICH,
-     .first = 400,
-     .last = 400,
-     .tag_bits = 29,
-     .communicator_at = 48,
-     .communicator_bits = 16,
-     .source_at = 32,
-     .source_bits = 16,
-     .nonblocking = 287,
-     .group = 1 << 28},
-    {.way = "ucp",
-     .family = MPICH,
-     .first = 401,
-     .last = 403,
-     .tag_bits = 29,
-     .communicator_at = 48,
-     .communicator_bits = 16,
-     .source_at = 32,
-     .source_bits = 16,
-     .group = 1 << 28},
+    {"component", OPEN_MPI, 401, 499, &component, 0, 0, -27, 0},
+    {"component", OPEN_MPI, 500, 599, &component, 0, 0, -33, 0},
+    {"provider", OPEN_MPI, 400, 499, &provider_open_mpi, 1, 2, -27, 0},
+    {"provider", OPEN_MPI, 500, 599, &provider_open_mpi, 1, 2, -33, 0},
+    {"provider", MPICH, 400, 400, &provider_mpich, 2, 1, 287, 1 << 28},
+    {"provider", MPICH, 401, 401, &provider_mpich, 0, 0, 0, 0},
+    {"provider", MPICH, 402, 403, &provider_mpich, 8, 1, 0, 0},
+    {"ucp", MPICH, 400, 400, &ucp_mpich, 0, 0, 287, 1 << 28},
+    {"ucp", MPICH, 401, 403, &ucp_mpich, 0, 0, 0, 1 << 28},
 };
 
 /* ---- which layout ---- */
@@ -274,7 +213,7 @@ static uint32_t bits_of(uint64_t tag, unsigned at, unsigned count)
 static void decode_protocol(const struct inspect_layout *layout, uint64_t tag,
                             struct inspect_mpi *out)
 {
-    uint32_t bits = bits_of(tag, layout->protocol_at, layout->protocol_bits);
+    uint32_t bits = bits_of(tag, layout->fields->protocol_at, layout->fields->protocol_bits);
 
     out->is_synchronous = bits & layout->synchronous;
     out->is_acknowledgement = bits & layout->acknowledgement;
@@ -283,7 +222,9 @@ static void decode_protocol(const struct inspect_layout *layout, uint64_t tag,
 
 uint64_t inspect_mpi_source_bits(const struct inspect_layout *layout)
 {
-    return layout != NULL ? ((UINT64_C(1) << layout->source_bits) - 1) << layout->source_at : 0;
+    return layout != NULL
+               ? ((UINT64_C(1) << layout->fields->source_bits) - 1) << layout->fields->source_at
+               : 0;
 }
 
 bool inspect_mpi_is_kept_posted(const char *text, uint32_t context_id)
@@ -299,18 +240,18 @@ bool inspect_mpi_decode(const struct inspect_layout *layout, uint32_t context_id
 
     if (layout == NULL)
         return false;
-    is_in_tag = layout->communicator_bits != 0;
+    is_in_tag = layout->fields->communicator_bits != 0;
     if (is_in_tag && context_id != CONTEXT_TAGGED)
         return false;
     *out = (struct inspect_mpi){
-        .communicator = is_in_tag
-                            ? bits_of(tag, layout->communicator_at, layout->communicator_bits)
-                            : context_id,
-        .source = bits_of(tag, layout->source_at, layout->source_bits),
+        .communicator = is_in_tag ? bits_of(tag, layout->fields->communicator_at,
+                                            layout->fields->communicator_bits)
+                                  : context_id,
+        .source = bits_of(tag, layout->fields->source_at, layout->fields->source_bits),
         .has_source = source_bits != 0,
         .is_any_source = source_bits != 0 && (ignore & source_bits) == source_bits,
         .generation = is_in_tag ? 0 : (uint32_t)(tag >> 32),
-        .tag = (int32_t)bits_of(tag, 0, layout->tag_bits),
+        .tag = (int32_t)bits_of(tag, 0, layout->fields->tag_bits),
         .is_any_tag = (ignore & ANY_TAG) == ANY_TAG,
     };
     if (is_in_tag)
