@@ -8,7 +8,8 @@
  *                 └──> WAITING                         for data of long messages of the same peer
  *
  * POSTED_COUNT receives are always posted, so that an active message never waits for a tagged receive.  If a
- * client keeps a buffer, or a message waits in one, another buffer takes its place, up to BUFFERS_MAX; then senders wait.
+ * client keeps a buffer, or a message waits in one, another buffer takes its place, up to UCPX_BUFFERS_MAX; then senders
+ * wait.  While one peer has many that wait, only the others are received from (am_crowd.c).
  *
  * The messages of one peer are handled in the order in which it has sent them: while the data of a long one is on its
  * way, the later ones wait.  A handler that receives the data itself is called at once, with a descriptor.  Data that
@@ -20,6 +21,7 @@
  *   I1  a slot is in the list that its state names
  *   I2  posted_count is the length of the list of posted slots, and kept_count is the number of slots that the client has
  *   I3  outside of handlers, a peer has messages that wait only while it is ahead with data (ucpx_peer_is_ahead)
+ *   I4  waiting_count is the number of a peer's messages that wait, and crowds counts the peers with UCPX_WAITING_MAX or more
  */
 #include "ucp/am.h"
 
@@ -31,7 +33,6 @@
 #include "ucp/door.h"
 
 #define POSTED_COUNT        64u
-#define BUFFERS_MAX         1024u
 #define SIZE_MAX_OF_MESSAGE ((size_t)1 << 39) /* bytes; who announces more is no correct peer */
 
 /* ---- buffers ---- */
@@ -65,27 +66,38 @@ struct ucpx_slot *ucpx_slot_make(struct ucp_worker *worker, size_t capacity)
     return slot;
 }
 
-static void slot_free(struct ucpx_slot *slot)
+void ucpx_slot_free(struct ucpx_slot *slot)
 {
-    slot->worker->am.buffer_count--;
+    if (slot != NULL)
+        slot->worker->am.buffer_count--;
     mem_free(slot);
 }
 
-/* False: the library cannot take it. */
-static bool slot_post(struct ucpx_slot *slot)
+/* The next message, or one that a probe has taken.  False: the library cannot take it. */
+static bool slot_begin(struct ucpx_slot *slot, const mbx_message *message)
 {
     const struct mbx_options options = {.user = slot, .flags = MBX_DONE, .done = slot_done};
     struct ucp_worker *worker = slot->worker;
+    int err;
 
     slot->state = UCPX_SLOT_POSTED;
     list_add_tail(&worker->am.posted, &slot->link);
     worker->am.posted_count++;
-    if (mbx_recv(worker->mbx, MBX_ANY_SOURCE, UCPX_ID_MESSAGES, 0, MBX_IGNORE_ALL, slot->bytes,
-                 slot->capacity, &options, NULL) == 0)
+    if (message != NULL)
+        err = mbx_mrecv(worker->mbx, *message, slot->bytes, slot->capacity, &options, NULL);
+    else
+        err = mbx_recv(worker->mbx, MBX_ANY_SOURCE, UCPX_ID_MESSAGES, 0, MBX_IGNORE_ALL,
+                       slot->bytes, slot->capacity, &options, NULL);
+    if (err == 0)
         return true;
     list_remove(&slot->link);
     worker->am.posted_count--;
     return false;
+}
+
+bool ucpx_slot_receive(struct ucpx_slot *slot, mbx_message message)
+{
+    return slot_begin(slot, &message);
 }
 
 static void announcement_release(struct ucpx_slot *data)
@@ -101,8 +113,9 @@ void ucpx_slot_release(struct ucpx_slot *slot)
 
     assert(!list_is_linked(&slot->link));
     announcement_release(slot);
-    if (slot->capacity != UCPX_AM_SHORT || am->posted_count >= POSTED_COUNT || !slot_post(slot))
-        slot_free(slot);
+    if (slot->capacity != UCPX_AM_SHORT || am->posted_count >= POSTED_COUNT ||
+        am->crowds != 0 || !slot_begin(slot, NULL))
+        ucpx_slot_free(slot);
 }
 
 /* False: memory is short. */
@@ -110,13 +123,13 @@ static bool post_all(struct ucp_worker *worker)
 {
     struct ucpx_am *am = &worker->am;
 
-    while (am->posted_count < POSTED_COUNT && am->buffer_count - am->kept_count < BUFFERS_MAX) {
+    while (am->posted_count < POSTED_COUNT && ucpx_am_has_room(am)) {
         struct ucpx_slot *slot = ucpx_slot_make(worker, UCPX_AM_SHORT);
 
         if (slot == NULL)
             return false;
-        if (!slot_post(slot)) {
-            slot_free(slot);
+        if (!slot_begin(slot, NULL)) {
+            ucpx_slot_free(slot);
             return false;
         }
     }
@@ -145,9 +158,8 @@ static void free_slots(struct list *slots)
     while ((node = list_pop_head(slots)) != NULL) {
         struct ucpx_slot *slot = container_of(node, struct ucpx_slot, link);
 
-        if (slot->announced_by != NULL)
-            slot_free(slot->announced_by);
-        slot_free(slot);
+        ucpx_slot_free(slot->announced_by);
+        ucpx_slot_free(slot);
     }
 }
 
@@ -411,8 +423,7 @@ static void slot_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
     if (slot->error == 0 && peer == NULL)
         slot->error = -ENOMEM;
     if (peer != NULL && (ucpx_peer_is_ahead(peer) || !list_is_empty(&peer->waiting))) {
-        slot->state = UCPX_SLOT_WAITING;
-        list_add_tail(&peer->waiting, &slot->link);
+        ucpx_am_wait(worker, peer, slot);
     } else if (peer != NULL) {
         slot_handle(worker, slot);
     } else {
@@ -427,11 +438,11 @@ static unsigned handle_waiting(struct ucp_worker *worker, uint32_t number)
     unsigned count = 0;
 
     while (!ucpx_peer_is_ahead(&worker->peers[number])) {
-        struct list *node = list_pop_head(&worker->peers[number].waiting);
+        struct ucpx_slot *slot = ucpx_am_next(worker, &worker->peers[number]);
 
-        if (node == NULL)
+        if (slot == NULL)
             break;
-        slot_handle(worker, container_of(node, struct ucpx_slot, link));
+        slot_handle(worker, slot);
         count++;
     }
     return count;
@@ -482,9 +493,11 @@ unsigned ucpx_am_report(struct ucp_worker *worker)
         count += long_arrived(worker, container_of(node, struct ucpx_slot, link));
     if (unlikely(am->may_resume))
         count += resume(worker);
+    if (unlikely(am->crowds != 0))
+        ucpx_am_ask(worker);
     for (; (node = list_pop_head(&am->arrived)) != NULL; count++)
         slot_arrived(worker, container_of(node, struct ucpx_slot, link));
-    if (unlikely(am->posted_count < POSTED_COUNT))
+    if (unlikely(am->posted_count < POSTED_COUNT) && am->crowds == 0)
         (void)post_all(worker);
     return count;
 }

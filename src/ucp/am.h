@@ -31,6 +31,8 @@
 #define UCPX_AM_WHOLE (UINT64_C(1) << 18)
 #define UCPX_AM_KNOWN (UINT64_C(0xffff) | UCPX_AM_LONG | UCPX_AM_REPLY | UCPX_AM_WHOLE)
 
+struct ucpx_peer;
+
 struct ucpx_long {
     uint64_t number, size;
 };
@@ -63,7 +65,6 @@ struct ucpx_slot {
     struct ucp_worker *worker;
     struct ucpx_slot
         *announced_by; /* of data of a long message: the slot with its header; or NULL */
-    mbx_request request;
     enum ucpx_slot_state state;
     bool is_descriptor; /* from HANDLED on: of data that is on its way */
     int error;
@@ -94,7 +95,18 @@ struct ucpx_am {
     struct ucpx_handler *handlers;
     uint32_t handler_count;
     uint64_t next_number; /* of long messages of ours */
+    uint32_t crowds;      /* peers with as many messages that wait as they may have */
 };
+
+/* Messages of one peer that wait.  The messages of eight such peers fill all buffers. */
+#define UCPX_WAITING_MAX 128u
+#define UCPX_BUFFERS_MAX 1024u /* that the client has not kept */
+
+/* May there be another buffer? */
+static inline bool ucpx_am_has_room(const struct ucpx_am *am)
+{
+    return am->buffer_count - am->kept_count < UCPX_BUFFERS_MAX;
+}
 
 /* ---- am.c ---- */
 
@@ -107,10 +119,22 @@ unsigned ucpx_am_report(struct ucp_worker *worker);
 
 /* A buffer, or NULL. */
 struct ucpx_slot *ucpx_slot_make(struct ucp_worker *worker, size_t capacity);
+void ucpx_slot_free(struct ucpx_slot *slot);
 /* The buffer is not needed any more: it is posted again, or freed. */
 void ucpx_slot_release(struct ucpx_slot *slot);
+/* Receives the message of a matched probe into it.  False: the library cannot take it. */
+bool ucpx_slot_receive(struct ucpx_slot *slot, mbx_message message);
 /* Checks a message that has arrived.  False: no correct peer sends it. */
 bool ucpx_message_read(struct ucpx_message *message, const struct ucpx_slot *slot);
+
+/* ---- am_crowd.c ---- */
+
+/* The message waits for earlier ones of its peer. */
+void ucpx_am_wait(struct ucp_worker *worker, struct ucpx_peer *peer, struct ucpx_slot *slot);
+/* The first message that waits, which waits no longer; or NULL. */
+struct ucpx_slot *ucpx_am_next(struct ucp_worker *worker, struct ucpx_peer *peer);
+/* While a peer has many: takes a message of each of the others, if there is one. */
+void ucpx_am_ask(struct ucp_worker *worker);
 
 /* ---- am_long.c ---- */
 

@@ -54,6 +54,7 @@ struct ucpx_peer {
     struct ucpx_slot *comes; /* a long active message whose data is on its way, or NULL */
     uint32_t drops;          /* long active messages whose data is on its way, and dropped */
     struct list waiting;     /* of slots: active messages after those */
+    uint32_t waiting_count;
 };
 
 struct ucp_worker {
@@ -72,7 +73,7 @@ struct ucp_worker {
     uint64_t messages, accesses;   /* active messages and accesses under way */
     ucs_status_t lost;             /* of an access, for the next flush of the worker */
     struct ucpx_peer *peers;
-    uint32_t peer_count;
+    uint32_t peer_count, peers_known; /* the size of the array, and how many are in use */
     struct ucpx_am am;
     struct ucpx_record
         peeked; /* what a probe that leaves the message returns; it cannot be received */

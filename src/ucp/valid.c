@@ -90,13 +90,20 @@ static bool has(const struct list *slots, enum ucpx_slot_state state,
 /* While a handler runs, messages that have waited are still in the list. */
 static bool waiting_is_valid(const struct ucp_worker *worker)
 {
-    if (worker->depth != 0 || worker->am.may_resume)
-        return true;
-    for (uint32_t i = 0; i < worker->peer_count; i++)
-        if (!HOLDS("am.c I3", ucpx_peer_is_ahead(&worker->peers[i]) ||
-                                  list_is_empty(&worker->peers[i].waiting)))
+    bool may_wait = worker->depth != 0 || worker->am.may_resume;
+    uint32_t crowds = 0;
+
+    for (uint32_t i = 0; i < worker->peer_count; i++) {
+        const struct ucpx_peer *peer = &worker->peers[i];
+
+        if (!HOLDS("am.c I3",
+                   may_wait || ucpx_peer_is_ahead(peer) || list_is_empty(&peer->waiting)) ||
+            !HOLDS("am.c I4", slots_of(&peer->waiting, UCPX_SLOT_WAITING, UCPX_SLOT_WAITING) ==
+                                  peer->waiting_count))
             return false;
-    return true;
+        crowds += peer->waiting_count >= UCPX_WAITING_MAX;
+    }
+    return HOLDS("am.c I4", crowds == worker->am.crowds);
 }
 
 static bool am_is_valid(const struct ucp_worker *worker)

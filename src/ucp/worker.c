@@ -169,6 +169,8 @@ struct ucpx_peer *ucpx_peer(struct ucp_worker *worker, uint32_t number)
 {
     if (unlikely(number >= worker->peer_count) && !peers_grow(worker, number + 1))
         return NULL;
+    if (unlikely(number >= worker->peers_known))
+        worker->peers_known = number + 1;
     return &worker->peers[number];
 }
 
@@ -195,7 +197,8 @@ static inline bool has_something_due(const struct ucp_worker *worker)
 {
     return !list_is_empty(&worker->ready) || !list_is_empty(&worker->am.arrived) ||
            !list_is_empty(&worker->am.collected) || worker->am.may_resume ||
-           !list_is_empty(&worker->flushes) || !list_is_empty(&worker->failed);
+           worker->am.crowds != 0 || !list_is_empty(&worker->flushes) ||
+           !list_is_empty(&worker->failed);
 }
 
 static unsigned progress(struct ucp_worker *worker)

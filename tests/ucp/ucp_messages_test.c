@@ -463,6 +463,61 @@ static void a_client_may_drop_all_that_it_has_kept(void **state)
     assert_int_equal(handled, ANNOUNCED + 1);
 }
 
+/* As many as fill all buffers, and more. */
+#define FLOOD 1500
+
+static ucs_status_t on_other(void *arg, void *bytes, size_t length, ucp_ep_h reply,
+                             unsigned flags)
+{
+    (void)arg, (void)bytes, (void)length, (void)reply, (void)flags;
+    headers++;
+    return UCS_OK;
+}
+
+static void send_other(ucp_ep_h other)
+{
+    unsigned before = headers;
+
+    assert_null(ucp_am_send_nb(other, 3, "x", 1, ucp_dt_make_contig(1), NULL, 0));
+    for (int i = 0; i < 2000 && headers == before; i++)
+        turn();
+    assert_int_equal(headers, before + 1);
+}
+
+/* One announces long data, does not send it, and sends messages that have to wait for it. */
+static void a_peer_that_sends_no_data_leaves_room_for_others(void **state)
+{
+    static unsigned char bytes[SIZE];
+    ucp_address_t *address;
+    ucp_ep_h self;
+    size_t size;
+
+    (void)state;
+    set_handlers();
+    headers = 0;
+    assert_int_equal(ucp_worker_set_am_handler(there, 3, on_other, NULL, 0), UCS_OK);
+    assert_int_equal(ucp_worker_get_address(there, &address, &size), UCS_OK);
+    assert_int_equal(connect_to(there, address, false, NULL, &self), UCS_OK);
+    ucp_worker_release_address(there, address);
+    for (int round = 0; round < 2; round++) {
+        handled = 0;
+        announce(1, SIZE, 0);
+        for (unsigned i = 0; i < FLOOD; i++) {
+            send_raw(UCPX_ID_MESSAGES, 0, (uint64_t)10 << 32, bytes, 10);
+            turn();
+        }
+        for (int i = 0; i < 100; i++)
+            send_other(self);
+        assert_int_equal(handled, 0);
+        assert_in_range(buffers_in_use(), UCPX_WAITING_MAX, 2 * UCPX_WAITING_MAX);
+        send_raw(UCPX_ID_DATA, 1, 0, bytes, SIZE);
+        while (handled < 1 + FLOOD)
+            turn();
+        assert_int_equal(buffers_in_use(), 0);
+        assert_int_equal(there->am.posted_count, 64);
+    }
+}
+
 static ucs_status_t on_nested(void *arg, void *data, size_t length, ucp_ep_h reply,
                               unsigned flags)
 {
@@ -573,6 +628,8 @@ int main(void)
                                         close_both),
         cmocka_unit_test_setup_teardown(a_client_may_drop_all_that_it_has_kept, open_both,
                                         close_both),
+        cmocka_unit_test_setup_teardown(a_peer_that_sends_no_data_leaves_room_for_others,
+                                        open_both, close_both),
         cmocka_unit_test_setup_teardown(a_handler_may_make_progress, open_both, close_both),
         cmocka_unit_test_setup_teardown(messages_that_wait_are_handled_before_later_ones,
                                         open_both, close_both),
