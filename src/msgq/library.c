@@ -337,15 +337,22 @@ static bool is_of(mqs_op_class class, unsigned kind)
     return false;
 }
 
-/* The rank of the peer, or its number at the endpoint, if the rank is not known. */
-static mqs_tword_t rank_of(const mqs_process_info *info, const struct msgq_endpoint *endpoint,
-                           const struct inspect_entry *entry, bool *is_named)
+/* The rank of the peer, or its number at the endpoint, if the rank is not known.  A receive from any source of the library
+ * may be one from a certain source of the MPI, which then is in its tag. */
+static mqs_tword_t rank_of(const mqs_process_info *info,
+                           const struct msgq_communicator *communicator,
+                           const struct inspect_entry *entry, const struct inspect_mpi *mpi,
+                           bool *is_named)
 {
+    const struct msgq_endpoint *endpoint = &info->snapshot.endpoints[communicator->endpoint];
     uint32_t rank = INSPECT_NOBODY;
 
     *is_named = true;
     if (entry->peer == INSPECT_NOBODY)
-        return MQS_INVALID_PROCESS;
+        return communicator->is_world && mpi->part == NULL && mpi->has_source &&
+                       !mpi->is_any_source
+                   ? (mqs_tword_t)mpi->source
+                   : MQS_INVALID_PROCESS;
     if (inspect_walk_rank(&info->snapshot.map, &info->source, endpoint->ep, entry->peer,
                           &rank) != 0 ||
         rank == INSPECT_NOBODY)
@@ -381,14 +388,13 @@ static void fill(const mqs_process_info *info, const struct msgq_communicator *c
                  const struct inspect_entry *entry, const struct inspect_mpi *mpi,
                  mqs_pending_operation *out)
 {
-    const struct msgq_endpoint *endpoint = &info->snapshot.endpoints[communicator->endpoint];
     bool is_moving = entry->kind == INSPECT_SENDING || entry->kind == INSPECT_RECEIVING ||
                      entry->kind == INSPECT_PROBED;
     bool is_named;
 
     *out = (mqs_pending_operation){
         .status = is_moving ? mqs_st_matched : mqs_st_pending,
-        .desired_global_rank = rank_of(info, endpoint, entry, &is_named),
+        .desired_global_rank = rank_of(info, communicator, entry, mpi, &is_named),
         .tag_wild = communicator->is_mpi ? mpi->is_any_tag : entry->ignore == UINT64_MAX,
         .desired_tag = communicator->is_mpi ? mpi->tag : (mqs_tword_t)entry->tag,
         .desired_length = (mqs_tword_t)entry->size,

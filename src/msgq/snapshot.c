@@ -125,8 +125,21 @@ static void take_head(struct msgq_endpoint *endpoint, const struct inspect_map *
     endpoint->address = head.address;
 }
 
+/* Removes the receives that are none of the program. */
+static uint32_t keep_program_s(struct inspect_entry *entries, uint32_t count,
+                               const char *program)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (entries[i].kind != INSPECT_POSTED ||
+            !inspect_mpi_is_kept_posted(program, entries[i].context_id))
+            entries[kept++] = entries[i];
+    return kept;
+}
+
 static int take_entries(struct msgq_endpoint *endpoint, const struct inspect_map *map,
-                        const struct inspect_source *source)
+                        const struct inspect_source *source, const char *program)
 {
     struct inspect_entry *entries = mem_alloc(ENTRIES_MAX * sizeof *entries);
     uint32_t counts[INSPECT_KINDS];
@@ -136,6 +149,7 @@ static int take_entries(struct msgq_endpoint *endpoint, const struct inspect_map
         err = inspect_walk(map, source, endpoint->ep, entries, ENTRIES_MAX, &endpoint->count,
                            counts);
     if (err == 0) {
+        endpoint->count = keep_program_s(entries, endpoint->count, program);
         inspect_walk_ages(map, source, endpoint->ep, 0, entries, endpoint->count);
         inspect_sort(entries, endpoint->count);
         endpoint->entries = mem_realloc(entries, (endpoint->count + 1) * sizeof *entries);
@@ -162,7 +176,7 @@ static int take_endpoint(struct msgq_snapshot *snapshot, const struct inspect_so
     take_head(&more[index], &snapshot->map, source);
     inspect_walk_program(&snapshot->map, source, ep, program);
     more[index].layout = inspect_mpi_layout(program);
-    err = take_entries(&more[index], &snapshot->map, source);
+    err = take_entries(&more[index], &snapshot->map, source, program);
     names = mem_calloc(1, NAMES_SIZE);
     if (names == NULL)
         return -ENOMEM;
