@@ -110,6 +110,7 @@ for file in matchbox mbx_send mbx_job_size mbx_match mbx_match_post; do
     one "man3/$file.3" >/dev/null
 done
 grep -q 'FI_MATCHBOX_EAGER_LIMIT' "$(one man7/fi_matchbox.7)" || fail "fi_matchbox(7) lacks a parameter"
+[ -z "$(find "$root" -name libucp.so.0)" ] || one man7/libucp_matchbox.7 >/dev/null
 grep -q -- '--timeout\|timeout SECONDS' "$(one man1/mbx-run.1)" || fail "mbx-run(1) lacks an option"
 
 # The installed files have nothing of testing/: no transport, no parameter, no failpoint.
