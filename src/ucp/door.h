@@ -79,6 +79,7 @@ struct ucp_worker {
         peeked; /* what a probe that leaves the message returns; it cannot be received */
     ucs_thread_mode_t mode;
     bool has_lock, is_named;
+    bool is_watched;         /* by a descriptor of the client's: it has none to ask for */
     bool is_armed;           /* who sleeps is to be woken when an operation begins */
     bool has_reported;       /* to whichever thread, since one looked whether it may sleep */
     atomic_bool is_signaled; /* ucp_worker_signal(); not taken yet */
@@ -131,6 +132,8 @@ bool ucpx_worker_has_due(const struct ucp_worker *worker);
 
 /* ---- wait.c ---- */
 
+/* Adds the descriptor of a new worker to the client's own (UCP_WORKER_PARAM_FIELD_EVENT_FD), if there is one. */
+ucs_status_t ucpx_wait_open(struct ucp_worker *worker, const ucp_worker_params_t *params);
 /* Wakes who sleeps until this worker has something to do.  Under the lock. */
 void ucpx_worker_wake(struct ucp_worker *worker);
 

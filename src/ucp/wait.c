@@ -2,7 +2,7 @@
 /*
  * wait.c - a client that sleeps until its worker has something to do (UCP_FEATURE_WAKEUP).
  *
- *   ucp_worker_get_efd, ucp_worker_arm   a descriptor for the client's own loop
+ *   ucp_worker_get_efd, ucp_worker_arm   a descriptor for the client's own loop; or it is in an epoll set of the client's
  *   ucp_worker_wait                      sleeps here
  *   ucp_worker_signal                    ends either, from any thread
  *
@@ -20,6 +20,10 @@
 #include "ucp/door.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/log.h"
 
 static bool can_wait(const struct ucp_worker *worker)
 {
@@ -44,12 +48,36 @@ OUT_OF_LINE void ucpx_worker_wake(struct ucp_worker *worker)
 
 /* ---- a descriptor ---- */
 
+/* When the worker closes its descriptor, the set forgets it. */
+ucs_status_t ucpx_wait_open(struct ucp_worker *worker, const ucp_worker_params_t *params)
+{
+    uint64_t fields = params->field_mask;
+    struct epoll_event event = {.events = EPOLLIN};
+    int fd;
+
+    if (!(fields & UCP_WORKER_PARAM_FIELD_EVENT_FD) || !can_wait(worker))
+        return UCS_OK;
+    if (fields & UCP_WORKER_PARAM_FIELD_USER_DATA)
+        event.data.ptr = params->user_data;
+    fd = mbx_fd(worker->mbx);
+    if (fd < 0)
+        return ucpx_status(fd);
+    worker->is_watched = true;
+    if (epoll_ctl(params->event_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+        return UCS_OK;
+    LOG_ERROR("libucp: the event descriptor %d of ucp_worker_create is refused: %s",
+              params->event_fd, strerror(errno));
+    return UCS_ERR_INVALID_PARAM;
+}
+
 ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
 {
     int result;
 
     if (!can_wait(worker))
         return UCS_ERR_INVALID_PARAM;
+    if (worker->is_watched)
+        return UCS_ERR_UNSUPPORTED;
     ucpx_lock(worker);
     result = mbx_fd(worker->mbx);
     ucpx_unlock(worker);

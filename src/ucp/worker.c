@@ -75,8 +75,6 @@ static ucs_status_t check_params(const ucp_worker_params_t *params)
                   params->am_alignment, UCPX_AM_ALIGN);
         return UCS_ERR_UNSUPPORTED;
     }
-    if (params->field_mask & UCP_WORKER_PARAM_FIELD_EVENT_FD)
-        return ucpx_unsupported("the event descriptor of ucp_worker_create");
     return UCS_OK;
 }
 
@@ -107,6 +105,8 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
         return ucpx_status(err);
     }
     status = ucpx_am_open(worker);
+    if (status == UCS_OK)
+        status = ucpx_wait_open(worker, params);
     if (status == UCS_OK)
         status = ucpx_regions_enter(worker);
     if (status != UCS_OK) {

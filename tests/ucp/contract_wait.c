@@ -9,6 +9,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #define LOOKS_MAX 100000 /* of a millisecond each */
 
@@ -69,6 +71,8 @@ static void *receive_one(ucp_tag_t tag)
 
 static void finish(void *request)
 {
+    if (!UCS_PTR_IS_PTR(request))
+        return;
     while (!ucp_request_is_completed(request))
         if (ucp_worker_progress(from) + ucp_worker_progress(sleeper) == 0)
             poll(NULL, 0, 0);
@@ -142,6 +146,40 @@ static void signals(void)
           ucp_worker_arm(sleeper) == UCS_ERR_BUSY && (rest(), !is_readable(0)));
 }
 
+/* ---- a descriptor of the client's ---- */
+
+/* The sleeper becomes another one while this runs. */
+static void own_descriptor(void)
+{
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_EVENT_FD |
+                                                UCP_WORKER_PARAM_FIELD_USER_DATA,
+                                  .user_data = &params};
+    ucp_worker_h before = sleeper;
+    ucp_ep_h to_before = to_sleeper;
+    struct epoll_event event = {0};
+    int other;
+
+    fd = params.event_fd = epoll_create1(EPOLL_CLOEXEC);
+    CHECK("3.15 a worker adds its event to an epoll set of the client's",
+          ucp_worker_create(waking, &params, &sleeper) == UCS_OK &&
+              connect_to(from, sleeper, &to_sleeper) == UCS_OK);
+    CHECK("3.15 it has no descriptor of its own then",
+          UCS_ERR_UNSUPPORTED == ucp_worker_get_efd(sleeper, &other));
+    finish((send_one(33), receive_one(33)));
+    rest();
+    CHECK("3.15 the set has no event while nothing arrives", !is_readable(0));
+    send_one(34);
+    CHECK("3.15 a message makes one", becomes_readable());
+    CHECK("3.15 with the user data of the worker",
+          epoll_wait(fd, &event, 1, 0) == 1 && event.data.ptr == &params);
+    finish(receive_one(34));
+    finish(ucp_ep_close_nb(to_sleeper, UCP_EP_CLOSE_MODE_FLUSH));
+    ucp_worker_destroy(sleeper);
+    close(fd);
+    sleeper = before;
+    to_sleeper = to_before;
+}
+
 /* ---- sleeping ---- */
 
 static atomic_bool is_over;
@@ -203,6 +241,7 @@ void wait_contract(void)
     open_them();
     descriptor();
     signals();
+    own_descriptor();
     sleeps();
     close_them();
 }
