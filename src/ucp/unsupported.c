@@ -135,12 +135,3 @@ ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
     (void)params;
     return UCS_STATUS_PTR(ucpx_unsupported(__func__));
 }
-
-ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param,
-                                  ucp_ep_evaluate_perf_attr_t *attr)
-{
-    (void)ep;
-    (void)param;
-    (void)attr;
-    return ucpx_unsupported(__func__);
-}

@@ -289,6 +289,22 @@ static void long_sends(void)
     ucp_request_free(request);
 }
 
+static double time_of(size_t size)
+{
+    const ucp_ep_evaluate_perf_param_t param = {
+        .field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE, .message_size = size};
+    ucp_ep_evaluate_perf_attr_t attr = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME,
+                                        .estimated_time = -1};
+
+    return ucp_ep_evaluate_perf(to, &param, &attr) == UCS_OK ? attr.estimated_time : -1;
+}
+
+static void estimates(void)
+{
+    CHECK("a message takes time", time_of(0) > 0);
+    CHECK("and a long one more", time_of(LONG_SIZE) > time_of(0));
+}
+
 void requests_contract(void)
 {
     fill(bytes, SHORT_SIZE, 1);
@@ -304,4 +320,5 @@ void requests_contract(void)
     sends_go_on();
     flushes();
     long_sends();
+    estimates();
 }
