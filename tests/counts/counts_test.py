@@ -35,7 +35,7 @@ OPTIONS = ["--buildtype=release", "-Db_lto=true", "-Db_ndebug=false", "-Dtests=f
 ALWAYS = ["libmatchbox.so"]
 COMPONENT = "src/pml/mca_pml_matchbox.so"
 OF_WAY = {"native": [], "pml": [COMPONENT], "record": [COMPONENT, "src/pml/libmatchbox-preload.so"],
-          "provider": ["src/provider/libmatchbox-fi.so"]}
+          "provider": ["src/provider/libmatchbox-fi.so"], "ucp": ["src/ucp/libucp.so.0"]}
 GCC = 12  # the version with which the table was counted
 # A count may differ by this part of it, or by this many instructions, whichever is more.
 TOLERANCE, LEAST = 0.015, 2
