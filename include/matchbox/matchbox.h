@@ -1577,12 +1577,30 @@ MBX_API int mbx_name_program(struct mbx_ep *ep, const char *text);
  *
  * Returns    0.
  * Threads    waits runs under the lock of ep, in a thread that makes progress; it must not call the
- *            library.
+ *            library.  With MBX_THREADS=many it reports the waits of that thread only.
  * Progress   none.
  * Source     src/core/names.c, src/lib/inspect.c
  */
 MBX_API int mbx_explain_waits(struct mbx_ep *ep,
                               uint32_t (*waits)(const void *user, enum mbx_queue kind));
+
+/*
+ * mbx_explain_threads - report which threads of this process have communicated.
+ *
+ * For mbx doctor, with MBX_THREADS=many.  When a process asks what ep waits for, the library calls
+ * threads with index 0, 1 and so on, until it returns 0.  If there is a thread with that index, threads
+ * stores the kernel's number of it (gettid) in *id and returns 1.  A thread is reported from its first
+ * call that may send, receive, probe or wait, before that call has any effect.  A thread that has ended
+ * may be reported as well.  If threads is NULL, no thread is known, and the rank is not judged.
+ *
+ * Returns    0.
+ * Threads    threads runs under the lock of ep, in a thread that makes progress; it must not call the
+ *            library.
+ * Progress   none.
+ * Source     src/core/names.c, src/lib/inspect.c
+ */
+MBX_API int mbx_explain_threads(struct mbx_ep *ep,
+                                int (*threads)(unsigned index, uint32_t *id));
 
 /* A persistent send or receive (MPI_Send_init, MPI_Recv_init) that the program has created and never
  * started. */

@@ -174,6 +174,14 @@ int mbx_explain_waits(struct mbx_ep *ep,
     return 0;
 }
 
+int mbx_explain_threads(struct mbx_ep *ep, int (*threads)(unsigned index, uint32_t *id))
+{
+    ep_lock(ep);
+    ep->observed.threads = threads;
+    ep_unlock_unchanged(ep);
+    return 0;
+}
+
 int mbx_explain_unstarted(struct mbx_ep *ep,
                           int (*unstarted)(unsigned index, struct mbx_unstarted *out))
 {

@@ -137,6 +137,8 @@ struct ep_observed {
     void (*watch)(struct mbx_ep *ep);
     /* the waiter for a request with this user value: mbx_explain_waits() */
     uint32_t (*waits)(const void *user, enum mbx_queue kind);
+    /* a thread that has communicated: mbx_explain_threads() */
+    int (*threads)(unsigned index, uint32_t *id);
     /* an operation that the user has described and never started: mbx_explain_unstarted() */
     int (*unstarted)(unsigned index, struct mbx_unstarted *out);
 };

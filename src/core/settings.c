@@ -150,7 +150,8 @@ static const struct param own[] = {
      "reports a deadlock; 0: never",
      AT(hang_ns)},
     {"HANG_THEN", PARAM_CHOICE, PARAM_USUAL, NULL, "go-on", 0, 0, hang_then_names,
-     "what follows such a report of a deadlock; abort: the job ends with status 86",
+     "what follows such a report of a deadlock; abort: the job ends with status 86, if the "
+     "deadlock is certain",
      AT(hang_then)},
     {"BOOT", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
      "which launcher started the ranks: set by mbx run, and by mbx perf for itself; set pmix "

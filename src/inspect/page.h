@@ -44,6 +44,7 @@
 #define INSPECT_MPI_TEXT   96
 #define INSPECT_CALL_TEXT  40
 #define INSPECT_FRAMES     24
+#define INSPECT_CALLERS    64 /* threads that are listed */
 #define INSPECT_TEXT_AT    4096
 #define INSPECT_TEXT_SIZE  8192
 #define INSPECT_ENTRIES_AT 12288
@@ -141,15 +142,16 @@ struct inspect_state {
     uint32_t zero;
     uint64_t still_ns; /* the time since which nothing has happened here, to 0.1 s; or 0: not
                      known */
-    uint32_t
-        answerer; /* the thread that has answered, whose stack this is, as its own namespace
+    /* With INSPECT_STATE_THREADS; a library before 0.1.0 leaves zeros. */
+    uint32_t answerer; /* the thread that has answered, whose stack this is, as its own namespace
                           numbers it; 0: not known */
-    uint32_t zeros;
+    uint32_t callers;  /* threads that have communicated, some of which may have ended; more
+                          than INSPECT_CALLERS: not all are listed; 0: not known */
+    uint32_t caller_ids[INSPECT_CALLERS]; /* the kernel's numbers of these threads */
 };
 
 enum inspect_state_flags {
-    INSPECT_STATE_THREADS = 1 << 0, /* several threads may make calls: the stack is one
-                                       thread's */
+    INSPECT_STATE_THREADS = 1 << 0, /* several threads may make calls (MPI_THREAD_MULTIPLE) */
 };
 
 /* Glossary: page - the memory file in which an endpoint answers observers */

@@ -110,7 +110,7 @@ static void mark_awaited(const struct mbx_ep *ep, struct inspect_entry *entries,
         if (req == NULL)
             continue;
         needs = wait_is_for(ep, entries[i].id);
-        if (needs == 0 && ep->observed.waits != NULL && !ep->wait.has_threads)
+        if (needs == 0 && ep->observed.waits != NULL)
             needs = ep->observed.waits(req->completion.user, req->completion.kind);
         entries[i].needs = (uint16_t)min_size(needs, UINT16_MAX);
     }
@@ -209,6 +209,22 @@ static uint32_t fill_text(const struct mbx_ep *ep, struct inspect_page *page)
     return (uint32_t)(used + fill_unstarted(ep, text + used, INSPECT_TEXT_SIZE - used));
 }
 
+/* The threads that have communicated, and this one. */
+static void fill_callers(const struct mbx_ep *ep, struct inspect_state *state)
+{
+    uint32_t id, count = 0;
+
+    memset(state->caller_ids, 0, sizeof state->caller_ids);
+    while (count <= INSPECT_CALLERS && ep->observed.threads != NULL &&
+           ep->observed.threads(count, &id) == 1) {
+        if (count < INSPECT_CALLERS)
+            state->caller_ids[count] = id;
+        count++;
+    }
+    state->callers = count;
+    state->answerer = (uint32_t)gettid();
+}
+
 static void fill_state(struct mbx_ep *ep, struct inspect_page *page)
 {
     struct inspect_state *state = &page->state;
@@ -224,6 +240,7 @@ static void fill_state(struct mbx_ep *ep, struct inspect_page *page)
                       inspect_page_entries(page), state->entries);
     mark_awaited(ep, inspect_page_entries(page), state->entries);
     state->flags = ep->settings.threads == THREADS_MANY ? INSPECT_STATE_THREADS : 0;
+    fill_callers(ep, state);
     state->still_ns = ep_inspect(ep)->still_ns;
     state->text_size = fill_text(ep, page);
     snprintf(page->head.mpi, sizeof page->head.mpi, "%.*s", INSPECT_MPI_TEXT - 1,

@@ -14,6 +14,7 @@
  *   datatype.c     access to the bytes of a message
  *   blocks.c       packing and unpacking by the description of a datatype
  *   errors.c       conversion of the library's errors to MPI's
+ *   threads.c      with MPI_THREAD_MULTIPLE, the threads that have communicated
  *   deaths.c       ends receives from any source after the death of a rank
  *   order*.c       results of calls that depend on time: recorded, replayed, random or traced; they replace functions of the others
  *
@@ -460,6 +461,18 @@ int pml_deaths_known(void);
  * MPI_ERR_OTHER, and one line with the rank, if a rank of its communicator has died since;
  * otherwise OMPI_SUCCESS. */
 int pml_deaths_since(ompi_communicator_t *comm, int known);
+
+/* ---- threads.c: only with MPI_THREAD_MULTIPLE ---- */
+
+/* Replaces functions of this module, and later MPI's functions for requests, by some that list
+ * each thread at its first call. */
+void pml_threads_take_module(mca_pml_base_module_t *module);
+void pml_threads_take_requests(void);
+/* Lists this thread. */
+void pml_threads_enter(void);
+/* Is this object in a frame of a function that this thread is in?  Also false if it is not known,
+ * as on the stack of a coroutine. */
+bool pml_thread_is_on_stack(const void *object);
 
 /* ---- order.c ---- */
 

@@ -195,6 +195,8 @@ static inline bool progress_in_vain(unsigned polls)
         return false;
     atomic_store_explicit(&progress.polls, 0, memory_order_relaxed);
     atomic_store_explicit(&progress.yields, progress_yields() + 1, memory_order_relaxed);
+    if (unlikely(pml.has_threads))
+        pml_threads_enter();
     sched_yield();
     pml_deaths_check();
     return true;
@@ -271,9 +273,10 @@ static OUT_OF_LINE bool wait_short(ompi_request_t *request)
     return REQUEST_COMPLETE(request);
 }
 
-/* Callback of the library, without threads: the number of requests that the wait for this one
- * still needs; 0: no wait.  Open MPI's own waits store their wait object in each of their
- * requests; MPI_Waitall counts the open requests, other waits 1. */
+/* Callback of the library: the number of requests that the wait for this one still needs; 0: no
+ * wait, or it is not known.  Open MPI's own waits store their wait object in each of their
+ * requests; MPI_Waitall counts the open requests, other waits 1.  The object is on the stack of the
+ * thread that waits.  The object of another thread may be gone, and is not read. */
 static uint32_t progress_waits(const void *user, enum mbx_queue kind)
 {
     const ompi_request_t *request = kind == MBX_RECVS
@@ -284,7 +287,8 @@ static uint32_t progress_waits(const void *user, enum mbx_queue kind)
 
     if (request == progress.awaited)
         return 1;
-    if (by == REQUEST_PENDING || by == REQUEST_COMPLETED)
+    if (by == REQUEST_PENDING || by == REQUEST_COMPLETED ||
+        (pml.has_threads && !pml_thread_is_on_stack(by)))
         return 0;
     return sync->count > 0 ? (uint32_t)sync->count : 0;
 }
@@ -513,9 +517,10 @@ int pml_progress_open(void)
         ompi_request_functions.req_test = progress_test;
         ompi_request_functions.req_test_some = progress_test_some;
     }
-    if (!pml.has_threads)
-        (void)mbx_explain_waits(pml.ep, progress_waits);
-    if (!pml.has_threads)
+    (void)mbx_explain_waits(pml.ep, progress_waits);
+    if (pml.has_threads)
+        pml_threads_take_requests();
+    else
         (void)mbx_explain_unstarted(pml.ep, pml_persistent_unstarted);
     return OMPI_SUCCESS;
 }
