@@ -260,10 +260,118 @@ uint64_t inspect_under_way(const struct inspect_job *before, const struct inspec
     return is_spread && sent > arrived ? sent - arrived : 0;
 }
 
+/* ---- the threads of a rank ---- */
+
+static bool is_same_task(const struct inspect_task *a, const struct inspect_task *b)
+{
+    return a->id == b->id && a->started == b->started;
+}
+
+/* This thread of a rank in another look, where it is likely at the same place; or NULL. */
+static const struct inspect_task *same_task(const struct inspect_rank *other,
+                                            const struct inspect_rank *rank,
+                                            const struct inspect_task *task)
+{
+    size_t place = (size_t)(task - rank->tasks);
+
+    if (place < other->task_count && is_same_task(&other->tasks[place], task))
+        return &other->tasks[place];
+    for (uint32_t i = 0; i < other->task_count; i++)
+        if (is_same_task(&other->tasks[i], task))
+            return &other->tasks[i];
+    return NULL;
+}
+
+/* May the thread with this number have communicated? */
+static bool has_called(const struct inspect_rank *rank, uint32_t id)
+{
+    for (uint32_t i = 0; i < rank->state.callers && i < INSPECT_CALLERS; i++)
+        if (rank->state.caller_ids[i] == id)
+            return true;
+    return rank->state.callers > INSPECT_CALLERS;
+}
+
+/* Has a thread slept from the first look to the second, until another one of its process wakes it? */
+static bool has_slept(const struct inspect_rank *was, const struct inspect_rank *rank,
+                      const struct inspect_task *task)
+{
+    const struct inspect_task *before = same_task(was, rank, task);
+
+    return before != NULL && before->kind == INSPECT_TASK_SLEEPS &&
+           task->kind == INSPECT_TASK_SLEEPS && before->word == task->word &&
+           before->ran_ns == task->ran_ns;
+}
+
+/* Does no thread of the program go on by itself?  Then nothing wakes a sleeping one. */
+static bool is_quiet(const struct inspect_rank *was, const struct inspect_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->task_count; i++) {
+        const struct inspect_task *task = &rank->tasks[i];
+
+        if (task->id != rank->state.answerer && !has_slept(was, rank, task) &&
+            (task->kind != INSPECT_TASK_OF_LIBRARY || has_called(rank, task->id)))
+            return false;
+    }
+    return true;
+}
+
+enum inspect_thread inspect_thread_of(const struct inspect_rank *was,
+                                      const struct inspect_rank *rank,
+                                      const struct inspect_task *task)
+{
+    if (task->id == rank->state.answerer || (has_slept(was, rank, task) && is_quiet(was, rank)))
+        return INSPECT_THREAD_WAITS;
+    if (has_called(rank, task->id))
+        return INSPECT_THREAD_ACTIVE;
+    return task->kind == INSPECT_TASK_OF_LIBRARY ? INSPECT_THREAD_WAITS : INSPECT_THREAD_FREE;
+}
+
+static bool has_thread(const struct inspect_rank *was, const struct inspect_rank *rank,
+                       enum inspect_thread kind)
+{
+    for (uint32_t i = 0; i < rank->task_count; i++)
+        if (inspect_thread_of(was, rank, &rank->tasks[i]) == kind)
+            return true;
+    return false;
+}
+
+const struct inspect_task *inspect_new_task(const struct inspect_rank *other,
+                                            const struct inspect_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->task_count; i++)
+        if (same_task(other, rank, &rank->tasks[i]) == NULL)
+            return &rank->tasks[i];
+    return NULL;
+}
+
+/* The reason why the threads of a rank that has stayed do not let it be judged. */
+static enum inspect_apart threads_apart(const struct inspect_rank *was,
+                                        const struct inspect_rank *rank,
+                                        enum inspect_assume assume)
+{
+    if (!(rank->state.flags & INSPECT_STATE_THREADS))
+        return INSPECT_APART_NOT;
+    if (rank->state.callers == 0)
+        return INSPECT_APART_THREADS;
+    if (rank->task_count == 0 || was->task_count == 0)
+        return INSPECT_APART_TASKS;
+    if (was->state.answerer != rank->state.answerer || !has_called(was, was->state.answerer))
+        return INSPECT_APART_SEVERAL;
+    if (inspect_new_task(was, rank) != NULL || inspect_new_task(rank, was) != NULL)
+        return INSPECT_APART_BEGUN;
+    if (has_thread(was, rank, INSPECT_THREAD_ACTIVE))
+        return INSPECT_APART_ACTIVE;
+    if (assume == INSPECT_CERTAIN && has_thread(was, rank, INSPECT_THREAD_FREE))
+        return INSPECT_APART_FREE;
+    return INSPECT_APART_NOT;
+}
+
 enum inspect_apart inspect_apart(const struct inspect_job *before,
-                                 const struct inspect_job *now, const struct inspect_rank *rank)
+                                 const struct inspect_job *now, const struct inspect_rank *rank,
+                                 enum inspect_assume assume)
 {
     const struct inspect_rank *was = inspect_same(before, rank);
+    enum inspect_apart apart;
 
     if (!has_stayed(was, rank))
         return was == NULL                                               ? INSPECT_APART_NEW
@@ -271,8 +379,12 @@ enum inspect_apart inspect_apart(const struct inspect_job *before,
                                                                          : INSPECT_APART_MOVED;
     if (is_twice(now, rank))
         return INSPECT_APART_TWICE;
-    if (rank->state.flags & INSPECT_STATE_THREADS)
-        return INSPECT_APART_THREADS;
+    apart = threads_apart(was, rank, assume);
+    if (apart == INSPECT_APART_FREE &&
+        inspect_call_of(rank->state.call) == INSPECT_CALL_FINISHES)
+        apart = INSPECT_APART_NOT;
+    if (apart != INSPECT_APART_NOT)
+        return apart;
     if (!has_all(rank))
         return INSPECT_APART_MORE;
     switch (inspect_call_of(rank->state.call)) {
@@ -296,9 +408,10 @@ enum inspect_apart inspect_apart(const struct inspect_job *before,
 
 static enum inspect_node graph_state_of(const struct inspect_job *before,
                                         const struct inspect_job *now,
-                                        const struct inspect_rank *rank)
+                                        const struct inspect_rank *rank,
+                                        enum inspect_assume assume)
 {
-    if (inspect_apart(before, now, rank) != INSPECT_APART_NOT)
+    if (inspect_apart(before, now, rank, assume) != INSPECT_APART_NOT)
         return INSPECT_ALIVE;
     return inspect_call_of(rank->state.call) == INSPECT_CALL_FINISHES
                ? INSPECT_OVER
@@ -435,13 +548,13 @@ static bool can_go_on(const struct inspect_job *job, const enum inspect_node *no
     return needs_all;
 }
 
-void inspect_judge(const struct inspect_job *before, const struct inspect_job *now,
-                   enum inspect_node *nodes)
+static void judge(const struct inspect_job *before, const struct inspect_job *now,
+                  enum inspect_assume assume, enum inspect_node *nodes)
 {
     bool is_changed, is_under_way = inspect_under_way(before, now) != 0;
 
     for (uint32_t i = 0; i < now->count; i++) {
-        nodes[i] = graph_state_of(before, now, &now->ranks[i]);
+        nodes[i] = graph_state_of(before, now, &now->ranks[i], assume);
         if (is_under_way && nodes[i] == INSPECT_DEADLOCKED)
             nodes[i] = INSPECT_ALIVE;
     }
@@ -453,4 +566,16 @@ void inspect_judge(const struct inspect_job *before, const struct inspect_job *n
                 is_changed = true;
             }
     } while (is_changed);
+}
+
+void inspect_judge(const struct inspect_job *before, const struct inspect_job *now,
+                   enum inspect_node *nodes)
+{
+    judge(before, now, INSPECT_CERTAIN, nodes);
+}
+
+void inspect_judge_unless(const struct inspect_job *before, const struct inspect_job *now,
+                          enum inspect_node *nodes)
+{
+    judge(before, now, INSPECT_UNLESS, nodes);
 }

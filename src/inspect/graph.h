@@ -46,6 +46,23 @@
  *                                        probe has taken the message
  *   data transfer, one-sided access      always
  *
+ * With MPI_THREAD_MULTIPLE (INSPECT_STATE_THREADS) the call, and what is marked as awaited, is of the
+ * thread that has answered.  If nothing is marked, the rank waits for any of its operations, as
+ * above, whichever thread began them.  The other threads of its process are known from outside, at
+ * both looks:
+ *
+ *   of a library                                    never communicates for the program
+ *   sleeps until a thread of its process wakes it,  waits, if all others of the program do;
+ *   outside of MPI, and has not run between them    otherwise one of them may wake it
+ *   any other that has communicated                 is alive, and so is its rank
+ *   any other                                       is free: it has never communicated, and may
+ *                                                   begin to
+ *
+ * So there are two judgements.  For INSPECT_CERTAIN a rank with a free thread is alive.  For
+ * INSPECT_UNLESS free threads are assumed never to communicate: the ranks are deadlocked unless one
+ * does.  A rank in MPI_Finalize is over in both: MPI forbids its threads to begin to communicate.
+ * Signal handlers that wake a thread are not considered.
+ *
  * A rank may have more entries than an observer can see.  Entries that it may wait for come
  * first (walk.c); if some of them are missing, the rank is alive.
  *
@@ -74,7 +91,12 @@ enum inspect_apart {
     INSPECT_APART_SILENT,  /* it did not answer in both looks */
     INSPECT_APART_MOVED,   /* something has happened to it between the looks */
     INSPECT_APART_TWICE,   /* its process has several endpoints */
-    INSPECT_APART_THREADS, /* the call is only one of its threads' */
+    INSPECT_APART_THREADS, /* which of its threads have communicated is not known */
+    INSPECT_APART_TASKS,   /* the threads of its process were not seen */
+    INSPECT_APART_SEVERAL, /* not always the same thread answers, or one that is not listed */
+    INSPECT_APART_BEGUN,   /* a thread of it was there in one look only */
+    INSPECT_APART_ACTIVE,  /* another thread that has communicated may go on */
+    INSPECT_APART_FREE,    /* a thread that has never communicated may do so: INSPECT_CERTAIN */
     INSPECT_APART_MORE,    /* it has more operations than an observer can see */
     INSPECT_APART_CALL,    /* it is in no call, or in one that may wait for other things than
                            messages */
@@ -82,9 +104,27 @@ enum inspect_apart {
     INSPECT_APARTS
 };
 
+/* Whether threads that have never communicated may do so. */
+enum inspect_assume { INSPECT_CERTAIN, INSPECT_UNLESS };
+
 enum inspect_apart inspect_apart(const struct inspect_job *before,
-                                 const struct inspect_job *now,
-                                 const struct inspect_rank *rank);
+                                 const struct inspect_job *now, const struct inspect_rank *rank,
+                                 enum inspect_assume assume);
+
+enum inspect_thread {
+    INSPECT_THREAD_WAITS, /* for the others, or in the call of its rank; or it is a library's */
+    INSPECT_THREAD_ACTIVE,
+    INSPECT_THREAD_FREE
+};
+
+/* May this thread of a rank go on? */
+enum inspect_thread inspect_thread_of(const struct inspect_rank *was,
+                                      const struct inspect_rank *rank,
+                                      const struct inspect_task *task);
+
+/* A thread of a rank that is not there in the other look; NULL: there is none. */
+const struct inspect_task *inspect_new_task(const struct inspect_rank *other,
+                                            const struct inspect_rank *rank);
 
 /* The kind of call that the program is in. */
 enum inspect_call {
@@ -102,12 +142,15 @@ enum inspect_call {
 
 enum inspect_call inspect_call_of(const char *name);
 
-/* nodes[i] is the state of now->ranks[i].  before->ranks[j] is the same rank as now->ranks[i]
+/* Judges for INSPECT_CERTAIN; inspect_judge_unless() for INSPECT_UNLESS, which finds no fewer
+ * deadlocked ranks.  nodes[i] is the state of now->ranks[i].  before->ranks[j] is the same rank as now->ranks[i]
  * if both have the same endpoint of the same process on the same host.  No rank may be looked
  * at for `now` before all were looked at for `before`, on any host: so there is a moment
  * between the looks for which everything that is equal in both holds for all ranks at once. */
 void inspect_judge(const struct inspect_job *before, const struct inspect_job *now,
                    enum inspect_node *nodes);
+void inspect_judge_unless(const struct inspect_job *before, const struct inspect_job *now,
+                          enum inspect_node *nodes);
 
 /* An upper bound of the messages in flight between the hosts of a job in which nothing has
  * happened between two looks; 0 also if it is not known, or if there is only one host. */

@@ -18,11 +18,13 @@
 
 #define RANKS   3
 #define ENTRIES 6
+#define TASKS   3
 
 struct scene {
     struct inspect_job job;
     struct inspect_rank ranks[RANKS];
     struct inspect_entry entries[RANKS][ENTRIES];
+    struct inspect_task tasks[RANKS][TASKS];
 };
 
 static const char open_mpi[] = "component Open MPI v4.1.4";
@@ -64,19 +66,32 @@ static struct inspect_entry *add(struct scene *s, uint32_t rank, enum inspect_ki
     return entry;
 }
 
+typedef void judge(const struct inspect_job *before, const struct inspect_job *now,
+                   enum inspect_node *nodes);
+
 /* The result for two looks; a letter for each rank. */
-static const char *verdict(struct scene *before, struct scene *now)
+static const char *verdict_of(judge *how, struct scene *before, struct scene *now)
 {
     static const char letters[] = {
         [INSPECT_ALIVE] = 'a', [INSPECT_OVER] = 'o', [INSPECT_DEADLOCKED] = 'd'};
     static char text[RANKS + 1];
     enum inspect_node nodes[RANKS];
 
-    inspect_judge(&before->job, &now->job, nodes);
+    how(&before->job, &now->job, nodes);
     for (uint32_t r = 0; r < now->job.count; r++)
         text[r] = letters[nodes[r]];
     text[now->job.count] = '\0';
     return text;
+}
+
+static const char *verdict(struct scene *before, struct scene *now)
+{
+    return verdict_of(inspect_judge, before, now);
+}
+
+static const char *verdict_unless(struct scene *before, struct scene *now)
+{
+    return verdict_of(inspect_judge_unless, before, now);
 }
 
 #define BARRIER  ((uint32_t)-16)
@@ -569,6 +584,164 @@ static void test_sources_of_a_node(void **state)
     assert_int_equal(s.entries[0][1].peer, INSPECT_NOBODY);
 }
 
+/* ---- ranks with several threads ---- */
+
+enum { CALLER = 10, OTHER = 20, THIRD = 30 };
+
+/* A cycle of two ranks.  In rank 0 two threads are left, one of which has communicated. */
+static void cycle_with_threads(struct scene *s)
+{
+    cycle(s);
+    s->ranks[0].state.flags = INSPECT_STATE_THREADS;
+    s->ranks[0].state.answerer = CALLER;
+    s->ranks[0].state.callers = 1;
+    s->ranks[0].state.caller_ids[0] = CALLER;
+    s->ranks[0].tasks = s->tasks[0];
+    s->ranks[0].task_count = 2;
+    s->tasks[0][0] = (struct inspect_task){.id = CALLER, .started = 1};
+    s->tasks[0][1] = (struct inspect_task){.id = OTHER, .started = 2, .ran_ns = 5, .word = 6};
+}
+
+static void test_other_threads(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle_with_threads(&s); /* the other one may communicate */
+    assert_string_equal(verdict(&s, &s), "aa");
+    assert_string_equal(verdict_unless(&s, &s), "dd");
+    s.tasks[0][1].kind = INSPECT_TASK_OF_LIBRARY;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.tasks[0][1].kind = INSPECT_TASK_SLEEPS;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[0].task_count = 1; /* the other one has ended */
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[0].task_count = 0; /* none was seen */
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    cycle_with_threads(&s); /* the program must not communicate after MPI_Finalize */
+    snprintf(s.ranks[0].state.call, sizeof s.ranks[0].state.call, "MPI_Finalize");
+    assert_string_equal(verdict(&s, &s), "od");
+}
+
+static void test_sleepers(void **state)
+{
+    struct scene before, now;
+
+    (void)state;
+    cycle_with_threads(&before);
+    before.tasks[0][1].kind = INSPECT_TASK_SLEEPS;
+    cycle_with_threads(&now);
+    now.tasks[0][1].kind = INSPECT_TASK_SLEEPS;
+    assert_string_equal(verdict(&before, &now), "dd");
+    now.tasks[0][1].ran_ns++; /* it has run in between */
+    assert_string_equal(verdict(&before, &now), "aa");
+    assert_string_equal(verdict_unless(&before, &now), "dd");
+    now.tasks[0][1].ran_ns--;
+    now.tasks[0][1].word++; /* it sleeps on another word */
+    assert_string_equal(verdict(&before, &now), "aa");
+    now.tasks[0][1].word--;
+    before.tasks[0][1].kind = INSPECT_TASK_BUSY; /* it has just gone to sleep */
+    assert_string_equal(verdict(&before, &now), "aa");
+    before.tasks[0][1].kind = INSPECT_TASK_SLEEPS;
+    now.tasks[0][1].kind = INSPECT_TASK_BUSY; /* it has just woken up */
+    assert_string_equal(verdict(&before, &now), "aa");
+}
+
+/* A thread that sleeps does not wait if a third one can wake it. */
+static void test_sleepers_that_are_woken(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle_with_threads(&s);
+    s.tasks[0][1].kind = INSPECT_TASK_SLEEPS;
+    s.tasks[0][2] = (struct inspect_task){.id = THIRD};
+    s.ranks[0].task_count = 3;
+    assert_string_equal(verdict(&s, &s), "aa");
+    assert_string_equal(verdict_unless(&s, &s), "dd");
+    assert_int_equal(inspect_thread_of(&s.ranks[0], &s.ranks[0], &s.tasks[0][1]),
+                     INSPECT_THREAD_FREE);
+    s.ranks[0].state.callers = 2; /* the one that sleeps has communicated */
+    s.ranks[0].state.caller_ids[1] = OTHER;
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    s.tasks[0][2].kind = INSPECT_TASK_OF_LIBRARY;
+    assert_string_equal(verdict(&s, &s), "dd");
+}
+
+static void test_threads_that_come_and_go(void **state)
+{
+    struct scene before, now;
+
+    (void)state;
+    cycle_with_threads(&before);
+    cycle_with_threads(&now);
+    before.tasks[0][1].kind = now.tasks[0][1].kind = INSPECT_TASK_OF_LIBRARY;
+    now.tasks[0][1].started++; /* another one with the number of one that has ended */
+    assert_string_equal(verdict_unless(&before, &now), "aa");
+    now.tasks[0][1].started--;
+    now.tasks[0][2] = (struct inspect_task){.id = THIRD, .kind = INSPECT_TASK_OF_LIBRARY};
+    now.ranks[0].task_count = 3;
+    assert_string_equal(verdict_unless(&before, &now), "aa");
+    now.ranks[0].task_count = 1;
+    assert_string_equal(verdict_unless(&before, &now), "aa");
+}
+
+static void test_threads_that_have_communicated(void **state)
+{
+    struct scene before, s;
+
+    (void)state;
+    cycle_with_threads(&s);
+    s.ranks[0].state.callers = 2;
+    s.ranks[0].state.caller_ids[1] = THIRD; /* which has ended */
+    assert_string_equal(verdict_unless(&s, &s), "dd");
+    s.ranks[0].state.caller_ids[1] = OTHER;
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    s.tasks[0][1].kind = INSPECT_TASK_OF_LIBRARY;
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    s.tasks[0][1].kind = INSPECT_TASK_SLEEPS;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[0].state.callers = INSPECT_CALLERS + 1; /* not all are listed */
+    s.ranks[0].state.caller_ids[1] = THIRD;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.tasks[0][1].kind = INSPECT_TASK_OF_LIBRARY;
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    s.ranks[0].state.callers = 0; /* not known */
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    s.ranks[0].state.callers = 1;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[0].state.answerer = THIRD; /* a thread that has not communicated */
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    cycle_with_threads(&before); /* another thread has answered before */
+    cycle_with_threads(&s);
+    before.ranks[0].state.callers = s.ranks[0].state.callers = 2;
+    before.ranks[0].state.caller_ids[1] = s.ranks[0].state.caller_ids[1] = OTHER;
+    before.tasks[0][1].kind = s.tasks[0][1].kind = INSPECT_TASK_SLEEPS;
+    assert_string_equal(verdict(&before, &s), "dd");
+    before.ranks[0].state.answerer = OTHER;
+    assert_string_equal(verdict_unless(&before, &s), "aa");
+}
+
+/* One rank is deadlocked for certain, although another one may go on. */
+static void test_certain_in_part(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle_with_threads(&s);
+    s.job.count = s.job.size = 3;
+    s.ranks[2] = s.ranks[1];
+    s.ranks[2].head.pid = 3;
+    s.ranks[2].head.rank = 2;
+    s.ranks[2].head.address = 3;
+    s.ranks[2].entries = s.entries[2];
+    s.ranks[2].count = 0;
+    memset(s.ranks[2].state.counts, 0, sizeof s.ranks[2].state.counts);
+    add(&s, 2, INSPECT_POSTED, 2, 7, 1); /* it waits for itself */
+    assert_string_equal(verdict(&s, &s), "aad");
+    assert_string_equal(verdict_unless(&s, &s), "ddd");
+}
+
 /* A request may be one of a window, which an active message ends. */
 static void test_waits_through_ucp(void **state)
 {
@@ -604,6 +777,12 @@ int main(void)
         cmocka_unit_test(test_what_moves),
         cmocka_unit_test(test_sources_in_tags),
         cmocka_unit_test(test_sources_of_a_node),
+        cmocka_unit_test(test_other_threads),
+        cmocka_unit_test(test_sleepers),
+        cmocka_unit_test(test_sleepers_that_are_woken),
+        cmocka_unit_test(test_threads_that_come_and_go),
+        cmocka_unit_test(test_threads_that_have_communicated),
+        cmocka_unit_test(test_certain_in_part),
         cmocka_unit_test(test_waits_through_ucp),
     };
 

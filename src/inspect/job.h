@@ -31,6 +31,26 @@ struct inspect_reported {
     uint32_t cores;                    /* of that host; 0: not known */
 };
 
+enum inspect_task_kind {
+    INSPECT_TASK_BUSY,       /* it may go on by itself, or it is not known */
+    INSPECT_TASK_OF_LIBRARY, /* of Open MPI, PMIx, Matchbox, ...: it communicates for no program */
+    INSPECT_TASK_SLEEPS /* without a time limit, on a word of the private memory of its process:
+                           only a thread of this process wakes it */
+};
+
+#define INSPECT_TASKS     1024u /* of a process, at most */
+#define INSPECT_TASK_TEXT 64
+
+/* Glossary: task - a thread of a rank's process as its host sees it from outside */
+struct inspect_task {
+    uint32_t id; /* the kernel's number */
+    enum inspect_task_kind kind;
+    uint64_t started;             /* with id it names the thread: numbers are reused */
+    uint64_t ran_ns;              /* its processor time */
+    uint64_t word;                /* SLEEPS: the address that it sleeps on */
+    char does[INSPECT_TASK_TEXT]; /* "sleeps (clock_nanosleep)" */
+};
+
 struct inspect_rank {
     struct inspect_head head;
     uint64_t
@@ -47,7 +67,9 @@ struct inspect_rank {
     char run; /* 'R' running, 'T' stopped, ...: from /proc/PID/stat; 0 not known */
     struct inspect_entry *entries; /* by kind, then by age */
     uint32_t count;
-    char *text; /* as in its page, or NULL */
+    char *text;                 /* as in its page, or NULL */
+    struct inspect_task *tasks; /* with INSPECT_STATE_THREADS; NULL: not known */
+    uint32_t task_count;
     const struct inspect_layout *layout;
 };
 

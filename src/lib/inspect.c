@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/launcher.h"
@@ -127,7 +126,6 @@ static void check_stack(const struct mbx_ep *ep, struct inspect_state *state)
     struct caller caller;
 
     caller_find(&caller);
-    state->answerer = (uint32_t)syscall(SYS_gettid);
     state->frames = (uint32_t)caller.count;
     state->caller = caller.address;
     memcpy(state->call, caller.call, sizeof state->call);

@@ -102,7 +102,7 @@ static int act(const char *order, const char *letters)
     return strcmp(order, "312") == 0;
 }
 
-/* mbx doctor does not judge jobs whose threads may all call MPI. */
+/* Only a program with a second thread asks for it. */
 static int level_for(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)

@@ -38,7 +38,7 @@ class Job:
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_HANG=HANG, **more)
         self.folder = folder
         self.process = subprocess.Popen(
-            [args.mbx, "exec", "--through", args.through, "mpiexec", "--oversubscribe", "-n", str(ranks), args.program, pattern],
+            [args.mbx, "exec", "--through", args.through, "mpiexec", "--oversubscribe", "-n", str(ranks), args.program, *pattern.split()],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True, cwd=folder, text=True)
         self.said = ""
 
@@ -83,13 +83,23 @@ def deadlock(args, folder):
         os.sched_yield()
 
 
-def abort(args, folder):
-    with Job(args, folder, "both_receive", 2, MBX_HANG_THEN="abort") as job:
+def abort(args, folder, pattern):
+    with Job(args, folder, pattern, 2, MBX_HANG_THEN="abort") as job:
         job.read_until("MBX_HANG_THEN=abort (status 86)")
         job.said += job.process.stdout.read()
         status = job.process.wait()
     check(status == 86, f"status {status}, not 86:\n{job.said}")
     check(job.said.count(REPORT) == 1, "not one report:\n" + job.said)
+
+
+def unless(args, folder):
+    """A deadlock that a thread may still end is reported, and does not end the job."""
+    with Job(args, folder, "tag_differs sleeps", 2, MBX_HANG_THEN="abort") as job:
+        job.read_until(AGAIN)
+        job.read_until("cycle: 0 -> 1 -> 0")
+        check(job.process.poll() is None, "the job has ended:\n" + job.said)
+    check(job.said.count(", unless a thread that has never communicated sends one") == 2, "not two reports:\n" + job.said)
+    check("has never communicated: it sleeps (clock_nanosleep)" in job.said and "MBX_HANG_THEN=abort" not in job.said, job.said)
 
 
 def no_deadlock(args, folder, pattern, ranks, words):
@@ -119,7 +129,9 @@ def main():
     args.program = os.path.join(os.path.abspath(args.build), "tests", "mpi", "stuck")
     scenes = {
         "deadlock": deadlock,
-        "abort": abort,
+        "abort": lambda a, f: abort(a, f, "both_receive"),
+        "abort_with_threads": lambda a, f: abort(a, f, "both_receive joins"),
+        "unless": unless,
         "late_sender": lambda a, f: no_deadlock(a, f, "late_sender", 2, "waits for a signal"),
         "computing_master": lambda a, f: no_deadlock(a, f, "computing_master", 3, "computes"),
         "polling": lambda a, f: no_deadlock(a, f, "polling", 2, "from 0, which is in MPI_Iprobe"),

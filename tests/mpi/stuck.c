@@ -3,9 +3,18 @@
  * stuck.c - programs that wait for ever, each in its own way, and some that only seem to; for
  * doctor_test.py.
  *
- * usage: stuck PATTERN
+ * usage: stuck PATTERN [SECOND]
+ *
+ * With SECOND it asks for MPI_THREAD_MULTIPLE, and rank 0 has a second thread:
+ *
+ *   none                  there is none
+ *   joins, waits          it waits for the first one: in pthread_join, at a barrier
+ *   sleeps, computes      it never communicates
+ *   has_called, calls_and_waits, receives
+ *                         it has communicated, and sleeps, or waits at a barrier; it is in MPI_Recv
  */
 #include <mpi.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -687,6 +696,42 @@ static void late_at_barrier(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* ---- a second thread ---- */
+
+static pthread_t first;
+static pthread_barrier_t both;
+
+static void *second(void *arg)
+{
+    const char *what = arg;
+    char byte;
+    int flag;
+
+    if (strcmp(what, "joins") == 0)
+        pthread_join(first, NULL);
+    if (strcmp(what, "has_called") == 0 || strcmp(what, "calls_and_waits") == 0)
+        MPI_Iprobe(0, 99, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    if (strcmp(what, "waits") == 0 || strcmp(what, "calls_and_waits") == 0)
+        pthread_barrier_wait(&both);
+    if (strcmp(what, "receives") == 0)
+        MPI_Recv(&byte, 1, MPI_CHAR, 0, 99, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    while (strcmp(what, "computes") == 0)
+        ;
+    for (;;)
+        sleep(3600);
+    return NULL;
+}
+
+static void begin_second(char *what)
+{
+    pthread_t thread;
+
+    first = pthread_self();
+    pthread_barrier_init(&both, NULL, 2);
+    if (rank == 0 && strcmp(what, "none") != 0)
+        pthread_create(&thread, NULL, second, what);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -760,13 +805,17 @@ static const struct {
 
 int main(int argc, char **argv)
 {
+    int level;
+
     if (argc == 2 && strcmp(argv[1], "late_to_init") == 0)
         late_to_init();
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, argc == 3 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc == 3)
+        begin_second(argv[2]);
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
-        if (argc == 2 && strcmp(argv[1], patterns[i].name) == 0)
+        if (argc >= 2 && strcmp(argv[1], patterns[i].name) == 0)
             patterns[i].run();
     MPI_Finalize();
     return 0;

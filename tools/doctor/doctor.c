@@ -36,8 +36,9 @@ static const char usage[] =
     "  --all-users   for root: jobs of all users, not only of root\n"
     "  --between MS  time between the two snapshots of a round (default 300)\n"
     "  --rounds N    check up to N times, each time with one new snapshot, and stop at\n"
-    "                the first deadlock (default 1).  Ignores ranks and jobs that start\n"
-    "                later.  Also reports in how many rounds a rank was waiting\n"
+    "                the first deadlock (default 1), at one with \"unless\" only in the\n"
+    "                last round.  Ignores ranks and jobs that start later.  Also reports\n"
+    "                in how many rounds a rank was waiting\n"
     "  --wait MS     how long a rank may take to answer (default 700)\n"
     "  --verbose     also report why a rank of this host that runs Python is shown without\n"
     "                the line of its program\n" HOSTS_USAGE "  -h, --help    this text\n"
@@ -47,12 +48,17 @@ static const char usage[] =
     "cannot be read may still send.  Such a rank is never called deadlocked, and neither\n"
     "is a rank that waits for it.\n"
     "\n"
+    "With MPI_THREAD_MULTIPLE a rank is judged while one of its threads is in MPI.  If\n"
+    "another one has never communicated and might begin to, the report says \"unless\", and\n"
+    "names this thread.\n"
+    "\n"
     "With several hosts, all first snapshots end before any second snapshot begins.  If a\n"
     "host does not answer, its ranks are unknown, and ranks that wait for them are not\n"
     "called deadlocked.\n"
     "\n"
-    "Exit status: 0 no rank is deadlocked; 3 a rank is; 1 there is no job, or no deadlock\n"
-    "was found and a host has not answered.\n";
+    "The exit status is 0 if no rank is deadlocked, and 3 if one is.  It is 4 if a rank is,\n"
+    "unless a thread that has never communicated does so.  It is 1 if there is no job, or if\n"
+    "no deadlock was found and a host has not answered.\n";
 
 static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {"between", required_argument, NULL, 'b'},
@@ -67,7 +73,9 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
-#define DEADLOCKED 3 /* exit status */
+/* exit statuses */
+#define DEADLOCKED 3
+#define UNLESS     4
 
 /* The time that a rank has to answer: two inspections of a computing rank, and the time between
  * them, must take less than 2 s. */
@@ -87,10 +95,17 @@ static struct inspect_job all_ranks(const struct observed *observed)
     return all;
 }
 
+static int status_of(enum diagnose_verdict verdict)
+{
+    return verdict == DIAGNOSE_DEADLOCK ? DEADLOCKED
+           : verdict == DIAGNOSE_UNLESS ? UNLESS
+                                        : TOOL_DONE;
+}
+
 static int say_all(const struct observed *before, const struct observed *now, bool is_verbose)
 {
     const struct inspect_job was = all_ranks(before);
-    int status = TOOL_DONE;
+    enum diagnose_verdict worst = DIAGNOSE_NONE, verdict;
 
     for (uint32_t i = 0; i < now->count; i++) {
         const struct inspect_job *job = &now->jobs[i];
@@ -98,14 +113,14 @@ static int say_all(const struct observed *before, const struct observed *now, bo
 
         if (nodes == NULL)
             return TOOL_FAILED;
-        if (diagnose_judge(&was, job, nodes) != 0)
-            status = DEADLOCKED;
+        verdict = diagnose_judge(&was, job, nodes);
+        worst = verdict > worst ? verdict : worst;
         diagnose_say(stdout, &was, job, nodes);
         if (is_verbose)
             outside_say_python(stdout, job);
         mem_free(nodes);
     }
-    return status;
+    return status_of(worst);
 }
 
 /* The target of an inspection: this host, or several. */
@@ -213,20 +228,21 @@ static bool are_over(const struct observed *observed)
     return true;
 }
 
-static uint32_t count_dead(const struct observed *before, const struct observed *now)
+static enum diagnose_verdict judge_all(const struct observed *before,
+                                       const struct observed *now)
 {
     const struct inspect_job was = all_ranks(before);
-    uint32_t dead = 0;
+    enum diagnose_verdict worst = DIAGNOSE_NONE, verdict;
 
     for (uint32_t i = 0; i < now->count; i++) {
         const struct inspect_job *job = &now->jobs[i];
         enum inspect_node *nodes = mem_calloc(job->count, sizeof *nodes);
 
-        if (nodes != NULL)
-            dead += diagnose_judge(&was, job, nodes);
+        verdict = nodes != NULL ? diagnose_judge(&was, job, nodes) : DIAGNOSE_NONE;
+        worst = verdict > worst ? verdict : worst;
         mem_free(nodes);
     }
-    return dead;
+    return worst;
 }
 
 /* Has a rank answered that has an operation or an unexpected message?  If not, nothing was
@@ -241,10 +257,14 @@ static bool is_something_seen(const struct observed *observed)
     return false;
 }
 
-static void say_rounds(uint64_t done, uint64_t seen, bool is_dead)
+static void say_rounds(uint64_t done, uint64_t seen, uint64_t unless, bool is_dead)
 {
     printf("%" PRIu64 " rounds: %s\n", done,
            is_dead ? "a rank is deadlocked" : "no rank was deadlocked");
+    if (unless != 0)
+        printf("in %" PRIu64 " of them a rank was deadlocked, unless a thread that has never "
+               "communicated does so\n",
+               unless);
     if (seen == 0)
         printf("but no rank has reported anything that waits, so nothing was judged (mbx "
                "queues)\n");
@@ -260,7 +280,8 @@ static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t
                           uint64_t rounds)
 {
     struct observed looks[2] = {{.count = 0}, {.count = 0}};
-    uint64_t done = 0, seen = 0;
+    uint64_t done = 0, seen = 0, unless = 0;
+    enum diagnose_verdict verdict = DIAGNOSE_NONE;
     int status = TOOL_DONE;
     int err = sight->hosts->count == 0 ? observer_open(sight->wanted, &sight->observer) : 0;
 
@@ -285,7 +306,9 @@ static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t
             err = observed_join(now);
         done += err == 0;
         seen += err == 0 && is_something_seen(now);
-        if (err == 0 && count_dead(before, now) != 0)
+        verdict = err == 0 ? judge_all(before, now) : DIAGNOSE_NONE;
+        unless += verdict == DIAGNOSE_UNLESS;
+        if (verdict == DIAGNOSE_DEADLOCK || (verdict == DIAGNOSE_UNLESS && done == rounds))
             status = say_all(before, now, sight->is_verbose);
     }
     if (err == 0 && hosts_say(stdout, &looks[done % 2]) != 0 && status == TOOL_DONE)
@@ -297,7 +320,7 @@ static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t
         say_no_job(tool, sight);
         status = TOOL_FAILED;
     } else {
-        say_rounds(done, seen, status == DEADLOCKED);
+        say_rounds(done, seen, unless, status == DEADLOCKED);
     }
     observe_free(&looks[0]);
     observe_free(&looks[1]);
@@ -350,7 +373,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    struct observe_options wanted = {.rank = INSPECT_NOBODY, .wait_ns = WAIT_NS};
+    struct observe_options wanted = {.rank = INSPECT_NOBODY, .wait_ns = WAIT_NS, .tasks = true};
     uint64_t between_ns = 300 * CLOCK_MS, rounds = 1;
     struct watchdog watchdog = {.pid = 0, .hang_ns = 60 * CLOCK_S};
     struct hosts hosts;

@@ -45,6 +45,7 @@ struct hang {
     uint64_t between_ns, begin_ns;
     int pidfd;
     bool has_reported, has_repeated;
+    bool is_unless;   /* the report says "unless": a certain one may follow */
     uint64_t first;   /* the pulse of the watched rank when its watch began */
     uint32_t watched; /* its pid: of a deadlocked rank, once there is a report */
 };
@@ -171,25 +172,31 @@ static uint64_t seconds_of(const struct hang *hang)
 }
 
 static void on_deadlock(struct hang *hang, const struct inspect_job *before,
-                        const struct inspect_job *now, const enum inspect_node *nodes)
+                        const struct inspect_job *now, const enum inspect_node *nodes,
+                        bool is_certain)
 {
-    char about[128];
+    bool aborts = hang->reported->aborts && is_certain;
+    char about[160];
     uint32_t first = 0;
 
+    if (hang->is_unless && is_certain)
+        hang->has_reported = hang->has_repeated = false;
     if (hang->has_reported && hang->has_repeated)
         return;
     hang->has_repeated = hang->has_reported;
     hang->has_reported = true;
+    hang->is_unless = !is_certain;
     while (nodes[first] != INSPECT_DEADLOCKED)
         first++;
     watch(hang, &now->ranks[first]);
-    snprintf(about, sizeof about, "no message has come for %" PRIu64 " s, and nothing can%s",
+    snprintf(about, sizeof about, "no message has come for %" PRIu64 " s, and nothing can%s%s",
              seconds_of(hang),
-             hang->reported->aborts ? "; the job is ended (MBX_HANG_THEN=abort)"
-             : hang->has_repeated   ? " (again)"
-                                    : "");
+             is_certain ? "" : ", unless a thread that has never communicated sends one",
+             aborts               ? "; the job is ended (MBX_HANG_THEN=abort)"
+             : hang->has_repeated ? " (again)"
+                                  : "");
     report(before, now, nodes, about, true);
-    if (hang->reported->aborts)
+    if (aborts)
         tell(INSPECT_HANG_ABORT);
 }
 
@@ -230,12 +237,14 @@ static bool look(struct hang *hang)
     if (nodes != NULL) {
         const struct inspect_job *was = before.count == 1 ? &before.jobs[0] : &none;
         bool is_late = clock_now() - hang->begin_ns >= (AGAIN - 1) * hang->reported->hang_ns;
+        enum diagnose_verdict verdict = diagnose_judge(was, &now.jobs[0], nodes);
+        bool is_certain = verdict == DIAGNOSE_DEADLOCK;
 
         goes_on = true;
-        if (diagnose_judge(was, &now.jobs[0], nodes) == 0)
+        if (verdict == DIAGNOSE_NONE)
             on_none(hang, was, &now.jobs[0], nodes);
-        else if (!hang->has_reported || is_late)
-            on_deadlock(hang, was, &now.jobs[0], nodes);
+        else if (!hang->has_reported || is_late || (hang->is_unless && is_certain))
+            on_deadlock(hang, was, &now.jobs[0], nodes, is_certain);
     }
     mem_free(nodes);
     observe_free(&before);

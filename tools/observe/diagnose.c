@@ -340,8 +340,54 @@ static void say_other_half(FILE *out, const struct inspect_job *job, uint32_t at
     }
 }
 
-static void say_rank(FILE *out, const struct inspect_job *job, const enum inspect_node *nodes,
+/* ---- threads that have never communicated ---- */
+
+/* A thread of this kind among those of now->ranks[at] from index `from` on; NULL: there is none. */
+static const struct inspect_task *next_thread(const struct inspect_job *before,
+                                              const struct inspect_job *now, uint32_t at,
+                                              enum inspect_thread kind, uint32_t from)
+{
+    const struct inspect_rank *rank = &now->ranks[at], *was = inspect_same(before, rank);
+
+    for (uint32_t i = from; was != NULL && i < rank->task_count; i++)
+        if (inspect_thread_of(was, rank, &rank->tasks[i]) == kind)
+            return &rank->tasks[i];
+    return NULL;
+}
+
+/* Is somebody deadlocked only if threads that have never communicated do not begin to? */
+static bool is_unless(const struct inspect_job *before, const struct inspect_job *now,
+                      const enum inspect_node *nodes)
+{
+    for (uint32_t i = 0; i < now->count; i++)
+        if (nodes[i] == INSPECT_DEADLOCKED &&
+            next_thread(before, now, i, INSPECT_THREAD_FREE, 0) != NULL)
+            return true;
+    return false;
+}
+
+#define FREE_MAX 8 /* threads of a rank that are named */
+
+static void say_free(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
                      uint32_t at)
+{
+    const struct inspect_rank *rank = &now->ranks[at];
+    const struct inspect_task *task;
+    uint32_t count = 0;
+
+    for (uint32_t from = 0;
+         (task = next_thread(before, now, at, INSPECT_THREAD_FREE, from)) != NULL;
+         from = (uint32_t)(task - rank->tasks) + 1)
+        if (count++ < FREE_MAX)
+            fprintf(out, "  its thread %" PRIu32 " has never communicated: it %s\n", task->id,
+                    task->does);
+    if (count > FREE_MAX)
+        fprintf(out, "  and %" PRIu32 " more of its threads have never communicated\n",
+                count - FREE_MAX);
+}
+
+static void say_rank(FILE *out, const struct inspect_job *before, const struct inspect_job *job,
+                     const enum inspect_node *nodes, uint32_t at)
 {
     const struct inspect_rank *rank = &job->ranks[at];
     char words[WORDS_MAX], process[WORDS_MAX], call[WORDS_MAX], still[32];
@@ -365,6 +411,7 @@ static void say_rank(FILE *out, const struct inspect_job *job, const enum inspec
             !inspect_can_end(job, nodes, at, &rank->entries[i]))
             say_entry(out, job, nodes, at, &rank->entries[i]);
     say_other_half(out, job, at);
+    say_free(out, before, job, at);
 }
 
 /* ---- cycles ---- */
@@ -711,31 +758,81 @@ static void say_waiters(FILE *out, const struct inspect_job *before,
 
 #define LEFT_OUT_MAX 8 /* ranks that are named for each reason */
 
+#define WHY_MAX      (WORDS_MAX + 128)
+
+/* Why its threads do not let a rank be judged.  False: they do. */
+static bool why_threads(const struct inspect_job *before, const struct inspect_job *now,
+                        uint32_t at, enum inspect_assume assume, char words[WHY_MAX])
+{
+    const struct inspect_rank *rank = &now->ranks[at], *was = inspect_same(before, rank);
+    const struct inspect_task *task;
+
+    switch (inspect_apart(before, now, rank, assume)) {
+    case INSPECT_APART_THREADS:
+        snprintf(words, WHY_MAX,
+                 "its threads may all call MPI, and which of them do is not known");
+        return true;
+    case INSPECT_APART_TASKS:
+        snprintf(words, WHY_MAX,
+                 "it may have several threads, and those of its process were not seen");
+        return true;
+    case INSPECT_APART_SEVERAL:
+        snprintf(words, WHY_MAX, "several of its threads are in MPI");
+        return true;
+    case INSPECT_APART_BEGUN:
+        task = inspect_new_task(was, rank);
+        snprintf(words, WHY_MAX, "its thread %" PRIu32 " has just %s",
+                 task != NULL ? task->id : inspect_new_task(rank, was)->id,
+                 task != NULL ? "begun" : "ended");
+        return true;
+    case INSPECT_APART_ACTIVE:
+        task = next_thread(before, now, at, INSPECT_THREAD_ACTIVE, 0);
+        snprintf(words, WHY_MAX, "its thread %" PRIu32 ", which has communicated before, %s",
+                 task->id, task->does);
+        return true;
+    case INSPECT_APART_FREE:
+        task = next_thread(before, now, at, INSPECT_THREAD_FREE, 0);
+        snprintf(words, WHY_MAX, "its thread %" PRIu32 ", which has never communicated, %s",
+                 task->id, task->does);
+        return true;
+    case INSPECT_APART_NOT:
+    case INSPECT_APART_NEW:
+    case INSPECT_APART_SILENT:
+    case INSPECT_APART_MOVED:
+    case INSPECT_APART_TWICE:
+    case INSPECT_APART_MORE:
+    case INSPECT_APART_CALL:
+    case INSPECT_APART_NOTHING:
+    case INSPECT_APARTS:
+        break;
+    }
+    return false;
+}
+
 /* Does another line explain why this rank is not part of a deadlock? */
 static bool is_said(const struct inspect_job *before, const struct inspect_job *now,
-                    const enum inspect_node *nodes, uint32_t at)
+                    const enum inspect_node *nodes, uint32_t at, enum inspect_assume assume)
 {
-    char does[OUTSIDE_MAX];
+    char does[OUTSIDE_MAX], words[WHY_MAX];
 
     return nodes[at] == INSPECT_DEADLOCKED || outside_words(&now->ranks[at], does) != NULL ||
-           (now->ranks[at].state.flags & INSPECT_STATE_THREADS) != 0 ||
+           why_threads(before, now, at, assume, words) ||
            (nodes[at] == INSPECT_ALIVE && waits(before, now, at));
 }
 
 /* The reason why it is not deadlocked: "something happened between the two inspections". */
 static void why_left_out(const struct inspect_job *before, const struct inspect_job *now,
-                         uint32_t at, char words[WORDS_MAX])
+                         uint32_t at, enum inspect_assume assume, char words[WORDS_MAX])
 {
     static const char *const reasons[INSPECT_APARTS] = {
         [INSPECT_APART_NEW] = "not seen at the first inspection: just started",
         [INSPECT_APART_SILENT] = "no answer to the first inspection",
         [INSPECT_APART_MOVED] = "something happened between the two inspections",
         [INSPECT_APART_TWICE] = "several endpoints in one process",
-        [INSPECT_APART_THREADS] = "threads that may all call MPI",
         [INSPECT_APART_MORE] = "more operations than an observer gets to see",
     };
     const struct inspect_rank *rank = &now->ranks[at];
-    enum inspect_apart apart = inspect_apart(before, now, rank);
+    enum inspect_apart apart = inspect_apart(before, now, rank, assume);
 
     if (reasons[apart] != NULL)
         snprintf(words, WORDS_MAX, "%s", reasons[apart]);
@@ -777,13 +874,14 @@ static void say_reason(FILE *out, const struct inspect_job *job, char (*why)[WOR
 
 /* Every rank is mentioned: a line for each reason. */
 static void say_left_out(FILE *out, const struct inspect_job *before,
-                         const struct inspect_job *now, const enum inspect_node *nodes)
+                         const struct inspect_job *now, const enum inspect_node *nodes,
+                         enum inspect_assume assume)
 {
     char(*why)[WORDS_MAX] = mem_calloc(now->count, sizeof *why);
 
     for (uint32_t i = 0; why != NULL && i < now->count; i++)
-        if (!is_said(before, now, nodes, i))
-            why_left_out(before, now, i, why[i]);
+        if (!is_said(before, now, nodes, i, assume))
+            why_left_out(before, now, i, assume, why[i]);
     for (uint32_t i = 0; why != NULL && i < now->count; i++)
         if (why[i][0] != '\0')
             say_reason(out, now, why, i);
@@ -826,9 +924,10 @@ static void say_versions(FILE *out, const struct inspect_job *job)
         }
 }
 
-static void say_others(FILE *out, const struct inspect_job *job)
+static void say_others(FILE *out, const struct inspect_job *before,
+                       const struct inspect_job *job, enum inspect_assume assume)
 {
-    char words[WORDS_MAX], process[WORDS_MAX], does[OUTSIDE_MAX];
+    char words[WORDS_MAX], process[WORDS_MAX], does[OUTSIDE_MAX], why[WHY_MAX];
 
     for (uint32_t i = 0; i < job->count; i++) {
         const struct inspect_rank *rank = &job->ranks[i];
@@ -838,11 +937,9 @@ static void say_others(FILE *out, const struct inspect_job *job)
         if (outside_words(rank, does) != NULL)
             fprintf(out, "rank %s (%s) %s\n", words_of_rank(rank, words),
                     words_of_process(rank, process), does);
-        else if (rank->state.flags & INSPECT_STATE_THREADS)
-            fprintf(out,
-                    "rank %s (%s) has threads that may all call MPI: it is not "
-                    "judged, nor is a rank that waits for it\n",
-                    words_of_rank(rank, words), words_of_process(rank, process));
+        else if (why_threads(before, job, i, assume, why))
+            fprintf(out, "rank %s (%s) is not judged, nor is a rank that waits for it: %s\n",
+                    words_of_rank(rank, words), words_of_process(rank, process), why);
     }
     say_cores(out, job);
     say_versions(out, job);
@@ -851,34 +948,43 @@ static void say_others(FILE *out, const struct inspect_job *job)
 
 /* ---- a job ---- */
 
-uint32_t diagnose_judge(const struct inspect_job *before, const struct inspect_job *now,
-                        enum inspect_node *nodes)
+static uint32_t count_deadlocked(const struct inspect_job *job, const enum inspect_node *nodes)
 {
     uint32_t dead = 0;
 
-    inspect_judge(before, now, nodes);
-    for (uint32_t i = 0; i < now->count; i++)
+    for (uint32_t i = 0; i < job->count; i++)
         dead += nodes[i] == INSPECT_DEADLOCKED;
     return dead;
+}
+
+enum diagnose_verdict diagnose_judge(const struct inspect_job *before,
+                                     const struct inspect_job *now, enum inspect_node *nodes)
+{
+    inspect_judge(before, now, nodes);
+    if (count_deadlocked(now, nodes) != 0)
+        return DIAGNOSE_DEADLOCK;
+    inspect_judge_unless(before, now, nodes);
+    return count_deadlocked(now, nodes) != 0 ? DIAGNOSE_UNLESS : DIAGNOSE_NONE;
 }
 
 void diagnose_say(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
                   const enum inspect_node *nodes)
 {
     char title[JOB_TITLE];
-    uint32_t dead = 0;
+    uint32_t dead = count_deadlocked(now, nodes);
+    bool unless = is_unless(before, now, nodes);
+    enum inspect_assume assume = dead == 0 || unless ? INSPECT_UNLESS : INSPECT_CERTAIN;
 
-    for (uint32_t i = 0; i < now->count; i++)
-        dead += nodes[i] == INSPECT_DEADLOCKED;
     fprintf(out, "%s: ", job_title(now, false, title));
     if (dead == 0)
         fprintf(out, "no rank is deadlocked\n");
     else
-        fprintf(out, "deadlock of %" PRIu32 " of %" PRIu32 " ranks\n", dead, now->count);
+        fprintf(out, "deadlock of %" PRIu32 " of %" PRIu32 " ranks%s\n", dead, now->count,
+                unless ? ", unless a thread that has never communicated does so" : "");
     job_print_parts(out, now);
     for (uint32_t i = 0; i < now->count; i++)
         if (nodes[i] == INSPECT_DEADLOCKED)
-            say_rank(out, now, nodes, i);
+            say_rank(out, before, now, nodes, i);
     if (dead != 0) {
         say_cycles(out, now, nodes);
         say_roll_call(out, now);
@@ -891,6 +997,6 @@ void diagnose_say(FILE *out, const struct inspect_job *before, const struct insp
             "has started, and nothing else happens: is the network slow, or interrupted?\n",
             inspect_under_way(before, now));
     say_waiters(out, before, now, nodes);
-    say_left_out(out, before, now, nodes);
-    say_others(out, now);
+    say_left_out(out, before, now, nodes, assume);
+    say_others(out, before, now, assume);
 }

@@ -11,9 +11,15 @@
 #include "base/source_line.h"
 #include "inspect/graph.h"
 
-/* Returns the number of deadlocked ranks; nodes has space for now->count. */
-uint32_t diagnose_judge(const struct inspect_job *before, const struct inspect_job *now,
-                        enum inspect_node *nodes);
+enum diagnose_verdict {
+    DIAGNOSE_NONE,
+    DIAGNOSE_UNLESS,  /* a deadlock, unless a thread that has never communicated does so */
+    DIAGNOSE_DEADLOCK /* for certain: of a part of the ranks at least */
+};
+
+/* nodes has space for now->count; it gets the states for the verdict. */
+enum diagnose_verdict diagnose_judge(const struct inspect_job *before,
+                                     const struct inspect_job *now, enum inspect_node *nodes);
 
 /* Writes the lines about a job to out.  nodes was judged from before and now. */
 void diagnose_say(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
@@ -35,6 +41,10 @@ static_assert(OUTSIDE_MAX >= SOURCE_LINE_MAX, "a line");
 
 /* "computes", "is stopped", "reads /scratch/x"; NULL if it answers.  Returns words. */
 const char *outside_words(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
+
+/* Describes the system call that a thread of process pid is in; text has the content of its file `syscall`.
+ * Returns words. */
+const char *outside_call(uint32_t pid, const char *text, char words[OUTSIDE_MAX]);
 
 /* The reason why this rank cannot read the memory of others (cross-memory attach); if it is
  * unknown, the command that shows it.  Returns words. */

@@ -40,6 +40,7 @@
 #include "inspect/walk.h"
 #include "tools/common/core_file.h"
 #include "tools/common/tool.h"
+#include "tasks.h"
 
 #define ENTRIES_MAX 65536u /* of an endpoint whose memory is read */
 #define LINK_NAME   "/memfd:" INSPECT_NAME
@@ -306,6 +307,22 @@ static bool can_answer(const struct found *found)
     return strchr("TtZX", found->rank.run) == NULL || found->rank.run == 0;
 }
 
+/* Reads the threads of ranks that have answered, once all have. */
+static int read_tasks(struct finder *finder)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; finder->options->tasks && err == 0 && i < finder->count; i++) {
+        struct inspect_rank *rank = &finder->all[i].rank;
+
+        if (finder->all[i].has_answered && rank->state.flags & INSPECT_STATE_THREADS &&
+            rank->state.callers != 0)
+            err = tasks_read(finder->all[i].pid, rank->state.answerer, &rank->tasks,
+                             &rank->task_count);
+    }
+    return err;
+}
+
 static int ask_all(struct finder *finder)
 {
     uint64_t start = clock_now();
@@ -334,7 +351,7 @@ static int ask_all(struct finder *finder)
         if (open != 0)
             usleep(1000);
     } while (open != 0 && clock_now() - start < finder->options->wait_ns);
-    return 0;
+    return read_tasks(finder);
 }
 
 /* ---- read ---- */
@@ -602,6 +619,7 @@ static int sort_into_jobs(struct finder *finder, struct observed *out)
     for (uint32_t i = 0; i < finder->count; i++) {
         finder->all[i].rank.entries = NULL;
         finder->all[i].rank.text = NULL;
+        finder->all[i].rank.tasks = NULL;
     }
     return 0;
 }
@@ -622,6 +640,7 @@ static void finder_close(struct finder *finder)
             close(finder->all[i].fd);
         mem_free(finder->all[i].rank.entries);
         mem_free(finder->all[i].rank.text);
+        mem_free(finder->all[i].rank.tasks);
     }
     mem_free(finder->all);
 }

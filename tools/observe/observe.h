@@ -15,6 +15,7 @@ struct observe_options {
     const char *called; /* the text of --job, until the job is known; or NULL */
     uint32_t rank;      /* only this rank; INSPECT_NOBODY: all */
     uint64_t wait_ns;   /* time that a rank has to answer */
+    bool tasks;         /* also read the threads of ranks that may have several (tasks.h) */
     bool all_users;     /* also processes of other users, if permitted */
 };
 

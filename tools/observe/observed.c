@@ -64,6 +64,7 @@ static void free_rank(struct inspect_rank *rank)
 {
     mem_free(rank->entries);
     mem_free(rank->text);
+    mem_free(rank->tasks);
     mem_free(rank->reported);
 }
 

@@ -80,16 +80,13 @@ static void file_words(uint32_t pid, unsigned long fd, char *words, size_t size)
     text_make_printable(words, '?', false);
 }
 
-static const char *call_words(uint32_t pid, char words[OUTSIDE_MAX])
+const char *outside_call(uint32_t pid, const char *text, char words[OUTSIDE_MAX])
 {
-    char text[256];
     unsigned long first = 0;
     long number = -1;
-    size_t used;
 
     snprintf(words, OUTSIDE_MAX, "waits for something that is no message");
-    if (!proc_text(pid, "syscall", text, sizeof text, &used) ||
-        sscanf(text, "%ld %lx", &number, &first) < 1)
+    if (sscanf(text, "%ld %lx", &number, &first) < 1)
         return words;
     for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
         if (calls[i].number != number)
@@ -102,6 +99,15 @@ static const char *call_words(uint32_t pid, char words[OUTSIDE_MAX])
     snprintf(words, OUTSIDE_MAX, "waits for something that is no message (system call %ld)",
              number);
     return words;
+}
+
+static const char *call_words(uint32_t pid, char words[OUTSIDE_MAX])
+{
+    char text[256] = "";
+    size_t used;
+
+    return proc_text(pid, "syscall", text, sizeof text, &used) ? outside_call(pid, text, words)
+                                                               : outside_call(pid, "", words);
 }
 
 /* For a rank of another host: the words that the host reported. */

@@ -356,6 +356,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         wanted->json |= c == 'J';
         wanted->details |= c == 'd';
         wanted->snapshot |= c == 'S';
+        wanted->observe.tasks |= c == 'S';
         wanted->observe.all_users |= c == 'a';
         if (err == 0)
             err = hosts_option(&wanted->hosts, tool, c, optarg);

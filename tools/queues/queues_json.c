@@ -155,6 +155,33 @@ static void put_head(FILE *out, const struct inspect_rank *rank, const char *hos
     fprintf(out, ",\"started\":%" PRIu32, rank->started);
 }
 
+static bool has_called(const struct inspect_state *state, uint32_t id)
+{
+    for (uint32_t i = 0; i < state->callers && i < INSPECT_CALLERS; i++)
+        if (state->caller_ids[i] == id)
+            return true;
+    return false;
+}
+
+/* The threads of a rank that may have several, for a doctor on another host. */
+static void put_tasks(FILE *out, const struct inspect_rank *rank)
+{
+    fprintf(out, ",\"answerer\":%" PRIu32 ",\"callers\":%" PRIu32 ",\"tasks\":[",
+            rank->state.answerer, rank->state.callers);
+    for (uint32_t i = 0; i < rank->task_count; i++) {
+        const struct inspect_task *task = &rank->tasks[i];
+
+        fprintf(out,
+                "%s{\"id\":%" PRIu32 ",\"called\":%s,\"kind\":%u,\"started\":%" PRIu64
+                ",\"ran_ns\":%" PRIu64 ",\"word\":%" PRIu64 ",",
+                i > 0 ? "," : "", task->id, truth(has_called(&rank->state, task->id)),
+                (unsigned)task->kind, task->started, task->ran_ns, task->word);
+        put_field(out, "does", task->does);
+        putc('}', out);
+    }
+    putc(']', out);
+}
+
 static void put_rank(FILE *out, const struct inspect_job *job, uint32_t at, const char *host,
                      const struct queues_json *wanted)
 {
@@ -190,6 +217,8 @@ static void put_rank(FILE *out, const struct inspect_job *job, uint32_t at, cons
         putc(',', out);
         put_field(out, "statistics", rank->text);
     }
+    if (rank->task_count != 0)
+        put_tasks(out, rank);
     if (wanted->details)
         put_details(out, rank);
     putc('}', out);

@@ -279,6 +279,49 @@ static void read_entries(struct reading *reading, void *into)
     }
 }
 
+struct read_task {
+    bool has_called;
+    struct inspect_task task;
+};
+
+static_assert(sizeof(enum inspect_task_kind) == sizeof(uint32_t), "read as a number");
+
+static const struct field task_fields[] = {
+    {"id", NUMBER, false, AT(struct read_task, task.id), INT32_MAX, NULL},
+    {"called", BOOL, false, AT(struct read_task, has_called), 0, NULL},
+    {"kind", NUMBER, false, AT(struct read_task, task.kind), INSPECT_TASK_SLEEPS, NULL},
+    {"started", NUMBER, false, AT(struct read_task, task.started), UINT64_MAX, NULL},
+    {"ran_ns", NUMBER, false, AT(struct read_task, task.ran_ns), UINT64_MAX, NULL},
+    {"word", NUMBER, false, AT(struct read_task, task.word), UINT64_MAX, NULL},
+    {"does", TEXT, false, AT(struct read_task, task.does), 0, NULL},
+};
+
+static void read_tasks(struct reading *reading, void *into)
+{
+    struct inspect_rank *rank = &((struct read_rank *)into)->rank;
+    uint32_t called = 0;
+
+    if (rank->tasks != NULL) { /* a second field of this name */
+        json_skip(&reading->r);
+        return;
+    }
+    json_open(&reading->r, '[');
+    while (json_more(&reading->r, ']')) {
+        struct read_task read = {.has_called = false};
+
+        if (rank->tasks == NULL)
+            rank->tasks = mem_calloc(INSPECT_TASKS, sizeof *rank->tasks);
+        if (rank->tasks == NULL || rank->task_count == INSPECT_TASKS) {
+            json_wrong(&reading->r, rank->tasks == NULL ? "no memory" : "too many threads");
+            return;
+        }
+        read_object(reading, task_fields, ARRAY_COUNT(task_fields), &read);
+        rank->tasks[rank->task_count++] = read.task;
+        if (read.has_called && called < INSPECT_CALLERS)
+            rank->state.caller_ids[called++] = read.task.id;
+    }
+}
+
 /* Reads lines into one text.  They are only printed, so lines that do not fit are omitted. */
 static void read_lines(struct reading *reading, char *text, size_t size)
 {
@@ -331,6 +374,10 @@ static const struct field rank_fields[] = {
     {"counts", NESTED, false, 0, 0, 0, read_counts},
     {"entries", NESTED, false, 0, 0, 0, read_entries},
     {"names", NESTED, false, 0, 0, 0, read_names},
+    {"answerer", NUMBER, true, AT(struct read_rank, rank.state.answerer), INT32_MAX, NULL},
+    {"callers", NUMBER, true, AT(struct read_rank, rank.state.callers), INSPECT_CALLERS + 1,
+     NULL},
+    {"tasks", NESTED, true, 0, 0, 0, read_tasks},
     {"statistics", TEXT, true, AT(struct read_rank, statistics), 0, NULL},
     {"line", TEXT, true, AT(struct read_rank, reported.line), 0, NULL},
     {"does", TEXT, true, AT(struct read_rank, reported.does), 0, NULL},
@@ -587,6 +634,7 @@ static void drop(struct reading *reading)
     for (uint32_t i = 0; i < reading->count; i++) {
         mem_free(reading->ranks[i].entries);
         mem_free(reading->ranks[i].text);
+        mem_free(reading->ranks[i].tasks);
         mem_free(reading->ranks[i].reported);
     }
     mem_free(reading->ranks);
