@@ -221,7 +221,7 @@ static void check_rank(const struct inspect_rank *rank)
     require(rank->how != INSPECT_CORE && rank->head.pid != 0, "a rank is not of a host");
     require(rank->task_count <= INSPECT_TASKS, "more threads than there can be");
     for (uint32_t i = 0; i < rank->task_count; i++)
-        require(rank->tasks[i].kind <= INSPECT_TASK_SLEEPS && is_printable(rank->tasks[i].does),
+        require(rank->tasks[i].kind <= INSPECT_TASK_IN_MPI && is_printable(rank->tasks[i].does),
                 "a thread is of no kind, or its text is not to be printed");
 }
 

@@ -1585,7 +1585,7 @@ MBX_API int mbx_explain_waits(struct mbx_ep *ep,
                               uint32_t (*waits)(const void *user, enum mbx_queue kind));
 
 /*
- * mbx_explain_threads - report which threads of this process have communicated.
+ * mbx_explain_threads - report which threads of this process have communicated, and for what they wait.
  *
  * For mbx doctor, with MBX_THREADS=many.  When a process asks what ep waits for, the library calls
  * threads with index 0, 1 and so on, until it returns 0.  If there is a thread with that index, threads
@@ -1593,14 +1593,19 @@ MBX_API int mbx_explain_waits(struct mbx_ep *ep,
  * call that may send, receive, probe or wait, before that call has any effect.  A thread that has ended
  * may be reported as well.  If threads is NULL, no thread is known, and the rank is not judged.
  *
+ * The library also calls waiter for each incomplete request that mbx_explain_waits() does not report,
+ * with the same arguments.  The result is the index of a thread that sleeps until this request is
+ * complete, perhaps with others, or -1.  It is -1 as well if the thread may go on although this request
+ * is not complete.
+ *
  * Returns    0.
- * Threads    threads runs under the lock of ep, in a thread that makes progress; it must not call the
+ * Threads    both run under the lock of ep, in a thread that makes progress; they must not call the
  *            library.
  * Progress   none.
  * Source     src/core/names.c, src/lib/inspect.c
  */
-MBX_API int mbx_explain_threads(struct mbx_ep *ep,
-                                int (*threads)(unsigned index, uint32_t *id));
+MBX_API int mbx_explain_threads(struct mbx_ep *ep, int (*threads)(unsigned index, uint32_t *id),
+                                int (*waiter)(const void *user, enum mbx_queue kind));
 
 /* A persistent send or receive (MPI_Send_init, MPI_Recv_init) that the program has created and never
  * started. */

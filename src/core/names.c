@@ -174,10 +174,12 @@ int mbx_explain_waits(struct mbx_ep *ep,
     return 0;
 }
 
-int mbx_explain_threads(struct mbx_ep *ep, int (*threads)(unsigned index, uint32_t *id))
+int mbx_explain_threads(struct mbx_ep *ep, int (*threads)(unsigned index, uint32_t *id),
+                        int (*waiter)(const void *user, enum mbx_queue kind))
 {
     ep_lock(ep);
     ep->observed.threads = threads;
+    ep->observed.waiter = waiter;
     ep_unlock_unchanged(ep);
     return 0;
 }

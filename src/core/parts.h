@@ -139,6 +139,7 @@ struct ep_observed {
     uint32_t (*waits)(const void *user, enum mbx_queue kind);
     /* a thread that has communicated: mbx_explain_threads() */
     int (*threads)(unsigned index, uint32_t *id);
+    int (*waiter)(const void *user, enum mbx_queue kind);
     /* an operation that the user has described and never started: mbx_explain_unstarted() */
     int (*unstarted)(unsigned index, struct mbx_unstarted *out);
 };

@@ -111,7 +111,7 @@ static bool is_of_this_call(const struct inspect_rank *rank, const struct inspec
 static bool is_pending(const struct inspect_rank *rank, const struct inspect_entry *entry,
                        enum inspect_call call)
 {
-    if (entry->flags & INSPECT_ENTRY_INTERNAL)
+    if (entry->flags & INSPECT_ENTRY_INTERNAL || inspect_waiter(entry) != 0)
         return false;
     if (call == INSPECT_CALL_PROBES || entry->kind == INSPECT_PROBE)
         return call == INSPECT_CALL_PROBES && entry->kind == INSPECT_PROBE;
@@ -291,15 +291,40 @@ static bool has_called(const struct inspect_rank *rank, uint32_t id)
     return rank->state.callers > INSPECT_CALLERS;
 }
 
-/* Has a thread slept from the first look to the second, until another one of its process wakes it? */
+/* Has a thread slept from the first look to the second, in this way? */
 static bool has_slept(const struct inspect_rank *was, const struct inspect_rank *rank,
-                      const struct inspect_task *task)
+                      const struct inspect_task *task, enum inspect_task_kind kind)
 {
     const struct inspect_task *before = same_task(was, rank, task);
 
-    return before != NULL && before->kind == INSPECT_TASK_SLEEPS &&
-           task->kind == INSPECT_TASK_SLEEPS && before->word == task->word &&
-           before->ran_ns == task->ran_ns;
+    return before != NULL && before->kind == kind && task->kind == kind &&
+           before->word == task->word && before->ran_ns == task->ran_ns;
+}
+
+bool inspect_is_of_thread(const struct inspect_rank *rank, const struct inspect_entry *entry,
+                          const struct inspect_task *task)
+{
+    uint32_t waiter = inspect_waiter(entry);
+
+    return waiter != 0 && waiter <= rank->state.callers && waiter <= INSPECT_CALLERS &&
+           rank->state.caller_ids[waiter - 1] == task->id;
+}
+
+/* Is it known of an operation that this thread waits for it? */
+static bool has_operation(const struct inspect_rank *rank, const struct inspect_task *task)
+{
+    for (uint32_t i = 0; i < rank->count; i++)
+        if (inspect_is_of_thread(rank, &rank->entries[i], task))
+            return true;
+    return false;
+}
+
+/* Is this thread in a wait of MPI, like the one that has answered? */
+static bool is_in_wait(const struct inspect_rank *was, const struct inspect_rank *rank,
+                       const struct inspect_task *task)
+{
+    return has_slept(was, rank, task, INSPECT_TASK_IN_MPI) && has_operation(was, task) &&
+           has_operation(rank, task);
 }
 
 /* Does no thread of the program go on by itself?  Then nothing wakes a sleeping one. */
@@ -308,7 +333,8 @@ static bool is_quiet(const struct inspect_rank *was, const struct inspect_rank *
     for (uint32_t i = 0; i < rank->task_count; i++) {
         const struct inspect_task *task = &rank->tasks[i];
 
-        if (task->id != rank->state.answerer && !has_slept(was, rank, task) &&
+        if (task->id != rank->state.answerer &&
+            !has_slept(was, rank, task, INSPECT_TASK_SLEEPS) && !is_in_wait(was, rank, task) &&
             (task->kind != INSPECT_TASK_OF_LIBRARY || has_called(rank, task->id)))
             return false;
     }
@@ -319,7 +345,8 @@ enum inspect_thread inspect_thread_of(const struct inspect_rank *was,
                                       const struct inspect_rank *rank,
                                       const struct inspect_task *task)
 {
-    if (task->id == rank->state.answerer || (has_slept(was, rank, task) && is_quiet(was, rank)))
+    if (task->id == rank->state.answerer || is_in_wait(was, rank, task) ||
+        (has_slept(was, rank, task, INSPECT_TASK_SLEEPS) && is_quiet(was, rank)))
         return INSPECT_THREAD_WAITS;
     if (has_called(rank, task->id))
         return INSPECT_THREAD_ACTIVE;
@@ -533,13 +560,27 @@ static bool may_be_answered(const struct inspect_job *job, const enum inspect_no
     return false;
 }
 
+/* Can another thread of the rank, which waits in MPI as well, go on?  Whether it needs all of its
+ * operations is not known. */
+static bool can_another_go_on(const struct inspect_job *job, const enum inspect_node *nodes,
+                              uint32_t at)
+{
+    const struct inspect_rank *rank = &job->ranks[at];
+
+    for (uint32_t i = 0; i < rank->count; i++)
+        if (inspect_waiter(&rank->entries[i]) != 0 &&
+            inspect_can_end(job, nodes, at, &rank->entries[i]))
+            return true;
+    return false;
+}
+
 static bool can_go_on(const struct inspect_job *job, const enum inspect_node *nodes,
                       uint32_t at)
 {
     const struct inspect_rank *rank = &job->ranks[at];
     bool needs_all = inspect_needs_all(rank);
 
-    if (may_be_answered(job, nodes, at))
+    if (may_be_answered(job, nodes, at) || can_another_go_on(job, nodes, at))
         return true;
     for (uint32_t i = 0; i < rank->count; i++)
         if (inspect_is_awaited(rank, &rank->entries[i]) &&

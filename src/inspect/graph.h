@@ -51,6 +51,8 @@
  * above, whichever thread began them.  The other threads of its process are known from outside, at
  * both looks:
  *
+ *   sleeps in MPI, has not run between the looks,   waits as well: it goes on if any of these
+ *   and operations are marked as its own            operations can end, and the rank with it
  *   of a library                                    never communicates for the program
  *   sleeps until a thread of its process wakes it,  waits, if all others of the program do;
  *   outside of MPI, and has not run between them    otherwise one of them may wake it
@@ -111,8 +113,13 @@ enum inspect_apart inspect_apart(const struct inspect_job *before,
                                  const struct inspect_job *now, const struct inspect_rank *rank,
                                  enum inspect_assume assume);
 
+/* Is it known of this operation of a rank that this thread waits for it?  The thread has not
+ * answered. */
+bool inspect_is_of_thread(const struct inspect_rank *rank, const struct inspect_entry *entry,
+                          const struct inspect_task *task);
+
 enum inspect_thread {
-    INSPECT_THREAD_WAITS, /* for the others, or in the call of its rank; or it is a library's */
+    INSPECT_THREAD_WAITS, /* in MPI, or for the others; or it is a library's */
     INSPECT_THREAD_ACTIVE,
     INSPECT_THREAD_FREE
 };

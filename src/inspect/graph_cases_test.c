@@ -647,6 +647,51 @@ static void test_sleepers(void **state)
     assert_string_equal(verdict(&before, &now), "aa");
 }
 
+/* Two threads of rank 0 wait in MPI. */
+static void test_threads_in_mpi(void **state)
+{
+    struct scene before, s;
+    struct inspect_entry *entry;
+
+    (void)state;
+    cycle_with_threads(&s);
+    s.tasks[0][1].kind = INSPECT_TASK_IN_MPI;
+    s.ranks[0].state.callers = 2;
+    s.ranks[0].state.caller_ids[1] = OTHER;
+    assert_string_equal(verdict_unless(&s, &s), "aa"); /* for what it waits is not known */
+    entry = add(&s, 0, INSPECT_POSTED, 1, 8, INSPECT_NEEDS_MOST + 2);
+    assert_string_equal(verdict(&s, &s), "dd");
+    add(&s, 1, INSPECT_SEND, 0, 8, 0); /* its message can come */
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    s.ranks[1].count--;
+    s.ranks[1].state.counts[INSPECT_SEND]--;
+    s.entries[0][0].needs = 0; /* of the thread that answers nothing is marked */
+    assert_string_equal(verdict(&s, &s), "dd");
+    add(&s, 1, INSPECT_SEND, 0, 7, 0); /* its own message can come */
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    s.ranks[1].count--;
+    s.ranks[1].state.counts[INSPECT_SEND]--;
+    entry->needs = INSPECT_NEEDS_MOST + 1; /* the other one waits for nothing that is known */
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    entry->needs = INSPECT_NEEDS_MOST + 3; /* a thread that is not listed */
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    entry->needs = INSPECT_NEEDS_MOST + 2;
+    s.tasks[0][1].kind = INSPECT_TASK_SLEEPS; /* it may be asleep outside of MPI */
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.tasks[0][1].kind = INSPECT_TASK_IN_MPI;
+    before = s;
+    before.ranks[0].tasks = before.tasks[0];
+    before.job.ranks = before.ranks;
+    for (int r = 0; r < 2; r++)
+        before.ranks[r].entries = before.entries[r];
+    assert_string_equal(verdict(&before, &s), "dd");
+    before.tasks[0][1].ran_ns--; /* it has run in between */
+    assert_string_equal(verdict_unless(&before, &s), "aa");
+    before.tasks[0][1].ran_ns++;
+    before.entries[0][1].needs = 0; /* it was not known before */
+    assert_string_equal(verdict_unless(&before, &s), "aa");
+}
+
 /* A thread that sleeps does not wait if a third one can wake it. */
 static void test_sleepers_that_are_woken(void **state)
 {
@@ -711,6 +756,12 @@ static void test_threads_that_have_communicated(void **state)
     s.ranks[0].state.callers = 1;
     assert_string_equal(verdict(&s, &s), "dd");
     s.ranks[0].state.answerer = THIRD; /* a thread that has not communicated */
+    assert_string_equal(verdict_unless(&s, &s), "aa");
+    cycle_with_threads(&s);
+    s.tasks[0][1].kind = INSPECT_TASK_OF_LIBRARY;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[0].state.caller_ids[0] =
+        THIRD; /* the only one that has communicated, and has ended */
     assert_string_equal(verdict_unless(&s, &s), "aa");
     cycle_with_threads(&before); /* another thread has answered before */
     cycle_with_threads(&s);
@@ -779,6 +830,7 @@ int main(void)
         cmocka_unit_test(test_sources_of_a_node),
         cmocka_unit_test(test_other_threads),
         cmocka_unit_test(test_sleepers),
+        cmocka_unit_test(test_threads_in_mpi),
         cmocka_unit_test(test_sleepers_that_are_woken),
         cmocka_unit_test(test_threads_that_come_and_go),
         cmocka_unit_test(test_threads_that_have_communicated),

@@ -9,8 +9,7 @@
  *   a thread that waits in a rank that is called deadlocked goes on in no schedule; for
  *   inspect_judge_unless(), in none in which threads that have never communicated do not begin to
  *
- *   if nobody computes, and each rank has one thread in MPI, all ranks from which no thread goes on
- *   in any schedule are called deadlocked
+ *   if each rank has a thread in MPI, and no thread computes, all ranks are called deadlocked
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -259,7 +258,8 @@ struct look {
     struct inspect_rank ranks[RANKS];
     struct inspect_entry entries[RANKS][THREADS];
     struct inspect_task tasks[RANKS][THREADS + 1];
-    uint32_t answerer[RANKS], in_mpi[RANKS]; /* the thread; how many are in MPI */
+    uint32_t in_mpi[RANKS];  /* threads */
+    bool is_unmarked[RANKS]; /* for what another one waits is not known */
     bool somebody_computes;
 };
 
@@ -283,8 +283,10 @@ static void look_at_thread(const struct model *m, struct look *look, uint32_t t)
     }
     if (step->kind != RECV)
         return;
+    task->kind = INSPECT_TASK_IN_MPI;
     rank->entries[rank->count++] =
         (struct inspect_entry){.kind = INSPECT_POSTED,
+                               .needs = (uint16_t)(INSPECT_NEEDS_MOST + rank->state.callers),
                                .peer = step->what,
                                .whom = step->what != INSPECT_NOBODY ? step->what + 1 : 0};
     rank->state.counts[INSPECT_POSTED]++;
@@ -324,9 +326,11 @@ static void look_at(struct model *m, struct look *look)
         if (draw(m, 2) == 0)
             rank->tasks[rank->task_count++] =
                 (struct inspect_task){.id = 99, .kind = INSPECT_TASK_OF_LIBRARY};
-        look->answerer[r] = rank->state.answerer - 1;
-        for (uint32_t i = 0; i < rank->count; i++) /* the last one is the answerer's */
-            rank->entries[i].needs = i + 1 == rank->count;
+        if (rank->count != 0) /* the last one is the answerer's */
+            rank->entries[rank->count - 1].needs = 1;
+        look->is_unmarked[r] = rank->count > 1 && draw(m, 4) == 0;
+        if (look->is_unmarked[r])
+            rank->entries[0].needs = 0;
     }
 }
 
@@ -338,24 +342,31 @@ struct tally {
 
 static struct search search;
 
-static void check_verdict(const struct model *m, const struct look *look,
-                          const enum inspect_node *nodes, uint64_t seed, const char *verdict)
+static void check_verdict(const struct model *m, const enum inspect_node *nodes, uint64_t seed,
+                          const char *verdict)
 {
     for (uint32_t r = 0; r < m->ranks; r++)
-        if (nodes[r] == INSPECT_DEADLOCKED && search.moved >> look->answerer[r] & 1)
-            fail_msg("seed %" PRIu64 ": rank %" PRIu32 " is called deadlocked (%s), and its "
-                     "thread %" PRIu32 " goes on in a schedule",
-                     seed, r, verdict, look->answerer[r]);
+        for (uint32_t t = 0; t < m->count; t++) {
+            const struct step *step = step_of(m, &m->state, t);
+
+            if (nodes[r] == INSPECT_DEADLOCKED && m->threads[t].rank == r && step != NULL &&
+                step->kind == RECV && search.moved >> t & 1)
+                fail_msg("seed %" PRIu64 ": rank %" PRIu32
+                         " is called deadlocked (%s), and its "
+                         "thread %" PRIu32 " goes on in a schedule",
+                         seed, r, verdict, t);
+        }
 }
 
-/* With one thread in MPI for each rank, and without one that computes, nothing is left out. */
+/* If each rank has a thread in MPI, and no thread computes, nothing is left out. */
 static void check_all_found(const struct model *m, const struct look *look,
                             const enum inspect_node *nodes, uint64_t seed)
 {
     bool is_simple = !look->somebody_computes;
 
     for (uint32_t r = 0; r < m->ranks; r++)
-        is_simple &= look->in_mpi[r] == 1 || nodes[r] == INSPECT_OVER;
+        is_simple &=
+            (look->in_mpi[r] != 0 && !look->is_unmarked[r]) || nodes[r] == INSPECT_OVER;
     for (uint32_t r = 0; r < m->ranks && is_simple; r++)
         if (nodes[r] == INSPECT_ALIVE)
             fail_msg("seed %" PRIu64 ": rank %" PRIu32 " is not called deadlocked", seed, r);
@@ -374,11 +385,11 @@ static void run_job(uint64_t seed, struct tally *tally)
     inspect_judge(&look.job, &look.job, certain);
     inspect_judge_unless(&look.job, &look.job, unless);
     search_all(&search, &m, false);
-    check_verdict(&m, &look, certain, seed, "certain");
+    check_verdict(&m, certain, seed, "certain");
     check_all_found(&m, &look, certain, seed);
     tally->ended += search.moved != 0;
     search_all(&search, &m, true);
-    check_verdict(&m, &look, unless, seed, "unless");
+    check_verdict(&m, unless, seed, "unless");
     for (uint32_t r = 0; r < m.ranks; r++) {
         dead += certain[r] == INSPECT_DEADLOCKED;
         more += unless[r] == INSPECT_DEADLOCKED;

@@ -34,8 +34,9 @@ struct inspect_reported {
 enum inspect_task_kind {
     INSPECT_TASK_BUSY,       /* it may go on by itself, or it is not known */
     INSPECT_TASK_OF_LIBRARY, /* of Open MPI, PMIx, Matchbox, ...: it communicates for no program */
-    INSPECT_TASK_SLEEPS /* without a time limit, on a word of the private memory of its process:
-                           only a thread of this process wakes it */
+    INSPECT_TASK_SLEEPS, /* without a time limit, on a word of the private memory of its process:
+                            only a thread of this process wakes it */
+    INSPECT_TASK_IN_MPI  /* likewise, and it may be in a call of MPI */
 };
 
 #define INSPECT_TASKS     1024u /* of a process, at most */

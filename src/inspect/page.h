@@ -97,9 +97,9 @@ enum inspect_entry_flags {
 struct inspect_entry {
     uint8_t kind; /* enum inspect_kind */
     uint8_t flags;
-    uint16_t
-        needs; /* the call that the program is in waits for this operation, and ends when this
-                  number of operations with `needs` have ended; 0: not known */
+    uint16_t needs; /* the call that the program is in waits for this operation, and ends when
+                       this number of operations with `needs` have ended; 0: not known; above
+                       INSPECT_NEEDS_MOST: another thread waits for it, inspect_waiter() */
     uint32_t context_id;
     uint32_t
         peer; /* its number at that endpoint; INSPECT_NOBODY: any source; INSPECT_SOMEBODY */
@@ -115,6 +115,15 @@ struct inspect_entry {
 };
 
 static_assert(sizeof(struct inspect_entry) == 64, "page format");
+
+#define INSPECT_NEEDS_MOST 0xff00u
+
+/* 1 + the index in caller_ids of a thread that waits for this operation, and has not answered; 0: it
+ * is not known, or there is none. */
+static inline uint32_t inspect_waiter(const struct inspect_entry *entry)
+{
+    return entry->needs > INSPECT_NEEDS_MOST ? entry->needs - INSPECT_NEEDS_MOST : 0;
+}
 
 /* The progress of an endpoint: if none of these changes, nothing has happened. */
 struct inspect_pulse {

@@ -95,6 +95,17 @@ static int read_own(const struct inspect_source *source, uint64_t at, void *to, 
 
 static const struct inspect_source own_memory = {.read = read_own};
 
+/* The mark of an operation for which another thread waits; 0: none. */
+static uint32_t mark_of_waiter(const struct mbx_ep *ep, const struct request *req)
+{
+    int waiter = ep->observed.waiter != NULL
+                     ? ep->observed.waiter(req->completion.user, req->completion.kind)
+                     : -1;
+
+    return waiter >= 0 && waiter < INSPECT_CALLERS ? INSPECT_NEEDS_MOST + 1 + (uint32_t)waiter
+                                                   : 0;
+}
+
 /* Marks the operations for which the program's current call waits. */
 static void mark_awaited(const struct mbx_ep *ep, struct inspect_entry *entries, uint32_t count)
 {
@@ -111,7 +122,8 @@ static void mark_awaited(const struct mbx_ep *ep, struct inspect_entry *entries,
         needs = wait_is_for(ep, entries[i].id);
         if (needs == 0 && ep->observed.waits != NULL)
             needs = ep->observed.waits(req->completion.user, req->completion.kind);
-        entries[i].needs = (uint16_t)min_size(needs, UINT16_MAX);
+        needs = (uint32_t)min_size(needs, INSPECT_NEEDS_MOST);
+        entries[i].needs = (uint16_t)(needs != 0 ? needs : mark_of_waiter(ep, req));
     }
 }
 

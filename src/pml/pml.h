@@ -444,6 +444,9 @@ void pml_progress_test(void);
 void pml_progress_rest(void);
 /* Waits until the request is complete. */
 void pml_wait(ompi_request_t *request);
+/* The wait object of the call of Open MPI that waits for this request of the library; NULL: there is
+ * none. */
+const void *pml_request_waits(const void *user, enum mbx_queue kind);
 /* True if the launcher, or the user, says that there are more ranks here than cores. */
 bool pml_is_oversubscribed(void);
 

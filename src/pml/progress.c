@@ -273,6 +273,16 @@ static OUT_OF_LINE bool wait_short(ompi_request_t *request)
     return REQUEST_COMPLETE(request);
 }
 
+const void *pml_request_waits(const void *user, enum mbx_queue kind)
+{
+    const ompi_request_t *request = kind == MBX_RECVS
+                                        ? &((const pml_recv_t *)user)->super.req_base.req_ompi
+                                        : &((const pml_send_t *)user)->super.req_base.req_ompi;
+    const void *by = (const void *)(uintptr_t)request->req_complete;
+
+    return by == REQUEST_PENDING || by == REQUEST_COMPLETED ? NULL : by;
+}
+
 /* Callback of the library: the number of requests that the wait for this one still needs; 0: no
  * wait, or it is not known.  Open MPI's own waits store their wait object in each of their
  * requests; MPI_Waitall counts the open requests, other waits 1.  The object is on the stack of the
@@ -282,13 +292,11 @@ static uint32_t progress_waits(const void *user, enum mbx_queue kind)
     const ompi_request_t *request = kind == MBX_RECVS
                                         ? &((const pml_recv_t *)user)->super.req_base.req_ompi
                                         : &((const pml_send_t *)user)->super.req_base.req_ompi;
-    const void *by = (const void *)(uintptr_t)request->req_complete;
-    const ompi_wait_sync_t *sync = by;
+    const ompi_wait_sync_t *sync = pml_request_waits(user, kind);
 
     if (request == progress.awaited)
         return 1;
-    if (by == REQUEST_PENDING || by == REQUEST_COMPLETED ||
-        (pml.has_threads && !pml_thread_is_on_stack(by)))
+    if (sync == NULL || (pml.has_threads && !pml_thread_is_on_stack(sync)))
         return 0;
     return sync->count > 0 ? (uint32_t)sync->count : 0;
 }

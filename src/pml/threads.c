@@ -10,8 +10,8 @@
  * threads is judged.  Open MPI may make progress on a thread that has not called any of these
  * functions, for a window or a file; it is listed when it yields its core for the first time.
  *
- * A call reads one thread-local variable, in the model initial-exec: so this costs three
- * instructions, and the jump to the function one.
+ * A call reads one thread-local variable, in the model initial-exec: so this costs four instructions,
+ * and up to two more where arguments are on the stack.
  */
 #include "pml/pml.h"
 
@@ -22,15 +22,22 @@
 
 #define CALLERS 64
 
-/* The end of this thread's stack; 0: the thread is not listed. */
-static __attribute__((tls_model("initial-exec"))) _Thread_local uintptr_t thread_stack_end;
+struct caller {
+    _Atomic uint32_t id; /* 0: none */
+    _Atomic int
+        waits_any; /* calls that end with one of several requests, which may not be ours */
+    _Atomic uintptr_t begin, end; /* of its stack */
+};
+
+/* NULL: this thread is not listed. */
+static __attribute__((tls_model("initial-exec"))) _Thread_local struct caller *thread_self;
 
 static struct {
     pthread_mutex_t lock;
-    _Atomic unsigned count; /* CALLERS + 1: there are more */
-    _Atomic uint32_t ids[CALLERS];
-    mca_pml_base_module_t usual; /* the module's own functions */
-    ompi_request_fns_t requests; /* of MPI, likewise */
+    _Atomic unsigned count;         /* CALLERS + 1: there are more */
+    struct caller all[CALLERS + 1]; /* the last one is of threads that found no place */
+    mca_pml_base_module_t usual;    /* the module's own functions */
+    ompi_request_fns_t requests;    /* of MPI, likewise */
 } callers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool caller_is_gone(uint32_t id)
@@ -44,25 +51,31 @@ static unsigned caller_place(unsigned count)
     if (count < CALLERS)
         return count;
     for (unsigned i = 0; i < CALLERS; i++)
-        if (caller_is_gone(atomic_load_explicit(&callers.ids[i], memory_order_relaxed)))
+        if (caller_is_gone(atomic_load_explicit(&callers.all[i].id, memory_order_relaxed)))
             return i;
     return CALLERS;
 }
 
-/* 1 if it is not known: then nothing is on this stack. */
-static uintptr_t stack_end(void)
+/* If its stack is not known, nothing is on it. */
+static void caller_take(struct caller *caller)
 {
+    uintptr_t begin = 0, end = 0;
     pthread_attr_t attributes;
-    uintptr_t end = 1;
     void *stack;
     size_t size;
 
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
-        return end;
-    if (pthread_attr_getstack(&attributes, &stack, &size) == 0)
-        end = (uintptr_t)stack + size;
-    pthread_attr_destroy(&attributes);
-    return end;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &stack, &size) == 0) {
+            begin = (uintptr_t)stack;
+            end = begin + size;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+    atomic_store(&caller->end, 0);
+    atomic_store(&caller->waits_any, 0);
+    atomic_store(&caller->id, (uint32_t)syscall(SYS_gettid));
+    atomic_store(&caller->begin, begin);
+    atomic_store(&caller->end, end);
 }
 
 static OUT_OF_LINE void thread_list(void)
@@ -73,17 +86,16 @@ static OUT_OF_LINE void thread_list(void)
     count = atomic_load_explicit(&callers.count, memory_order_relaxed);
     place = caller_place(count);
     if (place < CALLERS)
-        atomic_store_explicit(&callers.ids[place], (uint32_t)syscall(SYS_gettid),
-                              memory_order_relaxed);
+        caller_take(&callers.all[place]);
     if (place >= count)
         atomic_store(&callers.count, place + 1);
     pthread_mutex_unlock(&callers.lock);
-    thread_stack_end = stack_end();
+    thread_self = &callers.all[place];
 }
 
 static inline void thread_enter(void)
 {
-    if (unlikely(thread_stack_end == 0))
+    if (unlikely(thread_self == NULL))
         thread_list();
 }
 
@@ -94,48 +106,103 @@ void pml_threads_enter(void)
 
 bool pml_thread_is_on_stack(const void *object)
 {
-    return (uintptr_t)object > (uintptr_t)__builtin_frame_address(0) &&
-           (uintptr_t)object < thread_stack_end;
+    return thread_self != NULL && (uintptr_t)object > (uintptr_t)__builtin_frame_address(0) &&
+           (uintptr_t)object < atomic_load_explicit(&thread_self->end, memory_order_relaxed);
 }
 
-/* Callback of the library: mbx_explain_threads(). */
+/* Callbacks of the library: mbx_explain_threads(). */
 static int threads_listed(unsigned index, uint32_t *id)
 {
     if (index >= atomic_load(&callers.count))
         return 0;
-    *id = index < CALLERS ? atomic_load_explicit(&callers.ids[index], memory_order_relaxed) : 0;
+    *id = atomic_load_explicit(&callers.all[index].id, memory_order_relaxed);
     return 1;
 }
 
+/* The wait object of another thread is on its stack, and may be gone: only its address is used. */
+static int threads_waiter(const void *user, enum mbx_queue kind)
+{
+    uintptr_t by = (uintptr_t)pml_request_waits(user, kind);
+    unsigned count = atomic_load(&callers.count);
+
+    for (unsigned i = 0; by != 0 && i < count && i < CALLERS; i++) {
+        const struct caller *caller = &callers.all[i];
+
+        if (caller != thread_self && by >= atomic_load(&caller->begin) &&
+            by < atomic_load(&caller->end))
+            return atomic_load(&caller->waits_any) == 0 ? (int)i : -1;
+    }
+    return -1;
+}
+
 /* ---- the module's functions ---- */
+
+/* Functions with more than six arguments have one of their own for the first call of a thread: so
+ * arguments on the stack stay where they are. */
+
+static OUT_OF_LINE int thread_first_isend(const void *buf, size_t count, ompi_datatype_t *type,
+                                          int dst, int tag, mca_pml_base_send_mode_t mode,
+                                          ompi_communicator_t *comm, ompi_request_t **request)
+{
+    thread_list();
+    return callers.usual.pml_isend(buf, count, type, dst, tag, mode, comm, request);
+}
 
 static int thread_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
                         mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                         ompi_request_t **request)
 {
-    thread_enter();
-    return callers.usual.pml_isend(buf, count, type, dst, tag, mode, comm, request);
+    return likely(thread_self != NULL)
+               ? callers.usual.pml_isend(buf, count, type, dst, tag, mode, comm, request)
+               : thread_first_isend(buf, count, type, dst, tag, mode, comm, request);
+}
+
+static OUT_OF_LINE int thread_first_send(const void *buf, size_t count, ompi_datatype_t *type,
+                                         int dst, int tag, mca_pml_base_send_mode_t mode,
+                                         ompi_communicator_t *comm)
+{
+    thread_list();
+    return callers.usual.pml_send(buf, count, type, dst, tag, mode, comm);
 }
 
 static int thread_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
                        mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    thread_enter();
-    return callers.usual.pml_send(buf, count, type, dst, tag, mode, comm);
+    return likely(thread_self != NULL)
+               ? callers.usual.pml_send(buf, count, type, dst, tag, mode, comm)
+               : thread_first_send(buf, count, type, dst, tag, mode, comm);
+}
+
+static OUT_OF_LINE int thread_first_irecv(void *buf, size_t count, ompi_datatype_t *type,
+                                          int src, int tag, ompi_communicator_t *comm,
+                                          ompi_request_t **request)
+{
+    thread_list();
+    return callers.usual.pml_irecv(buf, count, type, src, tag, comm, request);
 }
 
 static int thread_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
                         ompi_communicator_t *comm, ompi_request_t **request)
 {
-    thread_enter();
-    return callers.usual.pml_irecv(buf, count, type, src, tag, comm, request);
+    return likely(thread_self != NULL)
+               ? callers.usual.pml_irecv(buf, count, type, src, tag, comm, request)
+               : thread_first_irecv(buf, count, type, src, tag, comm, request);
+}
+
+static OUT_OF_LINE int thread_first_recv(void *buf, size_t count, ompi_datatype_t *type,
+                                         int src, int tag, ompi_communicator_t *comm,
+                                         ompi_status_public_t *status)
+{
+    thread_list();
+    return callers.usual.pml_recv(buf, count, type, src, tag, comm, status);
 }
 
 static int thread_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
                        ompi_communicator_t *comm, ompi_status_public_t *status)
 {
-    thread_enter();
-    return callers.usual.pml_recv(buf, count, type, src, tag, comm, status);
+    return likely(thread_self != NULL)
+               ? callers.usual.pml_recv(buf, count, type, src, tag, comm, status)
+               : thread_first_recv(buf, count, type, src, tag, comm, status);
 }
 
 static int thread_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
@@ -237,11 +304,24 @@ static int thread_wait(ompi_request_t **request, ompi_status_public_t *status)
     return callers.requests.req_wait(request, status);
 }
 
+/* Only this thread writes its count. */
+static inline void thread_waits_any(int more)
+{
+    int count = atomic_load_explicit(&thread_self->waits_any, memory_order_relaxed);
+
+    atomic_store_explicit(&thread_self->waits_any, count + more, memory_order_release);
+}
+
 static int thread_wait_any(size_t count, ompi_request_t **requests, int *which,
                            ompi_status_public_t *status)
 {
+    int err;
+
     thread_enter();
-    return callers.requests.req_wait_any(count, requests, which, status);
+    thread_waits_any(1);
+    err = callers.requests.req_wait_any(count, requests, which, status);
+    thread_waits_any(-1);
+    return err;
 }
 
 static int thread_wait_all(size_t count, ompi_request_t **requests,
@@ -254,8 +334,13 @@ static int thread_wait_all(size_t count, ompi_request_t **requests,
 static int thread_wait_some(size_t count, ompi_request_t **requests, int *done, int *which,
                             ompi_status_public_t *statuses)
 {
+    int err;
+
     thread_enter();
-    return callers.requests.req_wait_some(count, requests, done, which, statuses);
+    thread_waits_any(1);
+    err = callers.requests.req_wait_some(count, requests, done, which, statuses);
+    thread_waits_any(-1);
+    return err;
 }
 
 void pml_threads_take_requests(void)
@@ -269,5 +354,5 @@ void pml_threads_take_requests(void)
     ompi_request_functions.req_wait_any = thread_wait_any;
     ompi_request_functions.req_wait_all = thread_wait_all;
     ompi_request_functions.req_wait_some = thread_wait_some;
-    (void)mbx_explain_threads(pml.ep, threads_listed);
+    (void)mbx_explain_threads(pml.ep, threads_listed, threads_waiter);
 }

@@ -809,7 +809,10 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "late_to_init") == 0)
         late_to_init();
-    MPI_Init_thread(&argc, &argv, argc == 3 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+    if (argc == 3)
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    else
+        MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (argc == 3)

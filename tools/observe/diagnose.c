@@ -386,6 +386,27 @@ static void say_free(FILE *out, const struct inspect_job *before, const struct i
                 count - FREE_MAX);
 }
 
+/* The other threads of a rank that wait in MPI. */
+static void say_other_threads(FILE *out, const struct inspect_job *job,
+                              const enum inspect_node *nodes, uint32_t at)
+{
+    const struct inspect_rank *rank = &job->ranks[at];
+
+    for (uint32_t t = 0; t < rank->task_count; t++) {
+        bool is_first = true;
+
+        for (uint32_t i = 0; i < rank->count; i++) {
+            if (!inspect_is_of_thread(rank, &rank->entries[i], &rank->tasks[t]))
+                continue;
+            if (is_first)
+                fprintf(out, "  its thread %" PRIu32 " waits in MPI as well\n",
+                        rank->tasks[t].id);
+            is_first = false;
+            say_entry(out, job, nodes, at, &rank->entries[i]);
+        }
+    }
+}
+
 static void say_rank(FILE *out, const struct inspect_job *before, const struct inspect_job *job,
                      const enum inspect_node *nodes, uint32_t at)
 {
@@ -411,6 +432,7 @@ static void say_rank(FILE *out, const struct inspect_job *before, const struct i
             !inspect_can_end(job, nodes, at, &rank->entries[i]))
             say_entry(out, job, nodes, at, &rank->entries[i]);
     say_other_half(out, job, at);
+    say_other_threads(out, job, nodes, at);
     say_free(out, before, job, at);
 }
 

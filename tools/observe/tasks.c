@@ -325,11 +325,11 @@ static void task_examine(const struct process *process, struct inspect_task *tas
              outside_call(process->pid, text, words));
     if (count != 8)
         return;
-    if (is_sleep(process, number, arguments) && !is_in_mpi(process, pointer)) {
-        task->kind = INSPECT_TASK_SLEEPS;
-        task->word = arguments[0];
-    } else if (task->id != process->pid && is_of_library(process, pointer)) {
+    if (task->id != process->pid && is_of_library(process, pointer)) {
         task->kind = INSPECT_TASK_OF_LIBRARY;
+    } else if (is_sleep(process, number, arguments)) {
+        task->kind = is_in_mpi(process, pointer) ? INSPECT_TASK_IN_MPI : INSPECT_TASK_SLEEPS;
+        task->word = arguments[0];
     }
 }
 
@@ -350,9 +350,10 @@ static bool task_read(const struct process *process, uint32_t id, uint32_t calle
                "%" SCNu64,
                &task->started) != 1)
         return false;
-    if (!task_text(process, id, "schedstat", text, sizeof text) ||
-        sscanf(text, "%" SCNu64, &task->ran_ns) != 1)
-        task->kind = task->kind == INSPECT_TASK_SLEEPS ? INSPECT_TASK_BUSY : task->kind;
+    if ((!task_text(process, id, "schedstat", text, sizeof text) ||
+         sscanf(text, "%" SCNu64, &task->ran_ns) != 1) &&
+        task->kind != INSPECT_TASK_OF_LIBRARY)
+        task->kind = INSPECT_TASK_BUSY; /* it may have run */
     return true;
 }
 

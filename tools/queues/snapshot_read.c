@@ -154,7 +154,7 @@ static void read_object(struct reading *reading, const struct field *fields, uin
 struct read_entry {
     char kind[16];
     bool is_any, is_synchronous, is_deferred, is_internal, is_rts;
-    uint32_t count, waited_ms;
+    uint32_t count, waited_ms, thread;
     struct inspect_entry entry;
 };
 
@@ -175,7 +175,8 @@ static const struct field entry_fields[] = {
     {"size", NUMBER, false, AT(struct read_entry, entry.size), UINT64_MAX, NULL},
     {"id", NUMBER, false, AT(struct read_entry, entry.id), UINT64_MAX, NULL},
     {"age", NUMBER, false, AT(struct read_entry, entry.age), UINT64_MAX, NULL},
-    {"needs", NUMBER, false, AT(struct read_entry, entry.needs), UINT16_MAX, NULL},
+    {"needs", NUMBER, false, AT(struct read_entry, entry.needs), INSPECT_NEEDS_MOST, NULL},
+    {"thread", NUMBER, true, AT(struct read_entry, thread), INT32_MAX, NULL},
 };
 
 static unsigned kind_of(const char *name)
@@ -187,7 +188,8 @@ static unsigned kind_of(const char *name)
     return kind;
 }
 
-static void read_entry(struct reading *reading, struct inspect_entry *entry)
+/* *thread: the thread that waits for it, or 0. */
+static void read_entry(struct reading *reading, struct inspect_entry *entry, uint32_t *thread)
 {
     struct read_entry read = {.count = 0};
     unsigned kind;
@@ -201,6 +203,7 @@ static void read_entry(struct reading *reading, struct inspect_entry *entry)
     if (read.is_any && (read.entry.peer != INSPECT_NOBODY || read.entry.whom != 0))
         wrong(reading, "an entry contradicts itself in", "any_source");
     *entry = read.entry;
+    *thread = read.thread;
     if (!read.is_any && entry->peer == INSPECT_NOBODY)
         entry->peer = INSPECT_SOMEBODY;
     entry->kind = (uint8_t)kind;
@@ -223,6 +226,7 @@ struct read_rank {
     struct inspect_rank rank;
     struct inspect_reported reported;
     char statistics[INSPECT_TEXT_SIZE], names[NAMES_MAX];
+    uint32_t threads[INSPECT_ENTRIES]; /* the thread that waits for each entry, or 0 */
 };
 
 #define COUNT(name, kind)                                                                      \
@@ -274,7 +278,8 @@ static void read_entries(struct reading *reading, void *into)
             rank->entries = entries;
         }
         rank->entries[rank->count] = (struct inspect_entry){.kind = INSPECT_NONE};
-        read_entry(reading, &rank->entries[rank->count]);
+        read_entry(reading, &rank->entries[rank->count],
+                   &((struct read_rank *)into)->threads[rank->count]);
         rank->count++;
     }
 }
@@ -289,7 +294,7 @@ static_assert(sizeof(enum inspect_task_kind) == sizeof(uint32_t), "read as a num
 static const struct field task_fields[] = {
     {"id", NUMBER, false, AT(struct read_task, task.id), INT32_MAX, NULL},
     {"called", BOOL, false, AT(struct read_task, has_called), 0, NULL},
-    {"kind", NUMBER, false, AT(struct read_task, task.kind), INSPECT_TASK_SLEEPS, NULL},
+    {"kind", NUMBER, false, AT(struct read_task, task.kind), INSPECT_TASK_IN_MPI, NULL},
     {"started", NUMBER, false, AT(struct read_task, task.started), UINT64_MAX, NULL},
     {"ran_ns", NUMBER, false, AT(struct read_task, task.ran_ns), UINT64_MAX, NULL},
     {"word", NUMBER, false, AT(struct read_task, task.word), UINT64_MAX, NULL},
@@ -432,6 +437,15 @@ static bool keep_text(struct inspect_rank *rank, const struct read_rank *read)
     return true;
 }
 
+/* Marks the entries for which other threads wait. */
+static void mark_waiters(struct inspect_rank *rank, const uint32_t *threads)
+{
+    for (uint32_t i = 0; i < rank->count; i++)
+        for (uint32_t k = 0; threads[i] != 0 && k < INSPECT_CALLERS; k++)
+            if (rank->state.caller_ids[k] == threads[i])
+                rank->entries[i].needs = (uint16_t)(INSPECT_NEEDS_MOST + 1 + k);
+}
+
 static void finish_rank(struct reading *reading, struct read_rank *read)
 {
     struct inspect_rank *rank = &read->rank;
@@ -452,6 +466,7 @@ static void finish_rank(struct reading *reading, struct read_rank *read)
         rank->entries = mem_calloc(1, sizeof *rank->entries);
     if (rank->entries == NULL || !keep_text(rank, read))
         json_wrong(&reading->r, "no memory");
+    mark_waiters(rank, read->threads);
     inspect_sort(rank->entries, rank->count);
 }
 
