@@ -283,13 +283,26 @@ ADVERT = {
 }
 
 
+# ---- bias.pml -------------------------------------------------------------------------------
+
+BIAS = {
+    'counts': lambda t, depth: Event(f'thread {t}', f'counts itself inside, {depth} deep, and looks at the state'),
+    'uses': lambda t: Event(f'thread {t}', 'begins to use the data'),
+    'leaves': lambda t, depth: Event(f'thread {t}', f'leaves, still {depth} deep'),
+    'steps': lambda t: Event(f'thread {t}', 'steps out'),
+    'waits': lambda t: Event(f'thread {t}', 'gives up, and waits until the data is shared'),
+    'revokes': lambda t: Event(f'thread {t}', 'revokes'),
+    'switches': lambda t: Event(f'thread {t}', 'switches the data'),
+}
+
+
 # ---- words -------------------------------------------------------------------------------
 
 
 def read(model, trail):
     """([Event], the rule that broke) of the lines that a model printed."""
     events, broken = [], ''
-    tables = {'handover': HANDOVER, 'delivery': DELIVERY, 'sendtable': SENDTABLE, 'advert': ADVERT}
+    tables = {'handover': HANDOVER, 'delivery': DELIVERY, 'sendtable': SENDTABLE, 'advert': ADVERT, 'bias': BIAS}
     table = tables[model] if model in tables else sides(model, trail)
     for line in trail:
         words = line.split()

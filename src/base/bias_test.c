@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bias_test.c - one thread at a time uses the data, however a second one comes.
+ *
+ * The data is plain memory, so ThreadSanitizer reports each way to use it that does not order
+ * earlier writes.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bias.h"
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/sys.h"
+
+#define SWITCHES 10000
+#define CALLS    40 /* of each thread, for each switch */
+
+/* The data of the threads.  Both counts are equal while nobody is in the middle of a call. */
+static struct {
+    struct bias bias;
+    struct lock lock;
+    bool is_shared; /* guarded by the bias */
+    unsigned shares;
+    uint64_t begun, ended; /* guarded by the bias, and then by the lock */
+} data;
+
+static bool has_begun = true;
+static _Atomic bool is_gone;
+static _Atomic unsigned looks; /* whether the owner is gone */
+
+/* A failed check of cmocka calls longjmp, which must not happen in another thread. */
+static void check(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "bias_test: %s\n", what);
+    abort();
+}
+
+static void share(void)
+{
+    check(data.begun == data.ended, "a thread is inside while the data is switched");
+    data.shares++;
+    data.is_shared = true;
+}
+
+static bool begun(void)
+{
+    return has_begun;
+}
+
+static bool gone(void)
+{
+    atomic_fetch_add(&looks, 1);
+    return is_gone;
+}
+
+static const struct bias_use use = {.share = share, .has_begun = begun, .is_gone = gone};
+
+static void data_open(bool has_barrier)
+{
+    memset(&data, 0, sizeof data);
+    has_begun = true;
+    is_gone = false;
+    assert_int_equal(bias_open(&data.bias, &use), has_barrier);
+    data.is_shared = !has_barrier;
+}
+
+static int reset(void **state)
+{
+    (void)state;
+    sys_fail_none();
+    clock_set(NULL);
+    log_set_sink(NULL, NULL);
+    return 0;
+}
+
+static void pause_for(uint64_t turns)
+{
+    for (uint64_t i = 0; i < turns; i++)
+        cpu_relax();
+}
+
+/* ---- calls ---- */
+
+/* Uses the data: with the lock once it is shared. */
+static void use_data(uint64_t turns)
+{
+    bool is_locked = data.is_shared;
+
+    if (is_locked)
+        lock_take(&data.lock);
+    check(data.begun == data.ended, "two are inside");
+    data.begun++;
+    pause_for(turns);
+    data.ended++;
+    if (is_locked)
+        lock_give(&data.lock);
+}
+
+/* A call that uses the data around a nested one. */
+static void use_nested(uint64_t turns)
+{
+    bool is_locked = data.is_shared;
+
+    if (is_locked) {
+        use_data(turns);
+        return;
+    }
+    data.begun++;
+    bias_enter(&data.bias);
+    check(!data.is_shared, "a nested call gives the data up");
+    check(!bias_step_out(&data.bias), "a nested call steps out");
+    bias_leave(&data.bias);
+    pause_for(turns);
+    data.ended++;
+}
+
+static void call(struct random *random)
+{
+    uint64_t kind = random_below(random, 4), turns = random_below(random, 20);
+
+    bias_enter(&data.bias);
+    use_data(turns);
+    if (kind == 1) {
+        use_nested(turns);
+    } else if (kind == 2) {
+        bool was_inside = bias_step_out(&data.bias);
+
+        pause_for(turns);
+        bias_step_in(&data.bias, was_inside);
+        use_data(turns);
+    }
+    bias_leave(&data.bias);
+    pause_for(random_below(random, 20));
+}
+
+/* ---- many switches ---- */
+
+/* One after the other, with threads that stay. */
+static struct {
+    _Atomic unsigned round; /* that may begin; SWITCHES + 1: the end */
+    _Atomic unsigned ended[2];
+} rounds;
+
+static void wait_for(_Atomic unsigned *word, unsigned value)
+{
+    while (atomic_load_explicit(word, memory_order_acquire) != value)
+        sys_yield();
+}
+
+/* Thread 0 calls at once, thread 1 after a random time. */
+static void *make_calls(void *arg)
+{
+    unsigned which = *(unsigned *)arg;
+    struct random random;
+
+    random_seed(&random, which);
+    for (unsigned round = 1; round <= SWITCHES; round++) {
+        wait_for(&rounds.round, round);
+        if (which == 1)
+            pause_for(random_below(&random, 1500));
+        for (int i = 0; i < CALLS; i++)
+            call(&random);
+        atomic_store_explicit(&rounds.ended[which], round, memory_order_release);
+    }
+    return NULL;
+}
+
+static void test_many_switches(void **state)
+{
+    unsigned which[2] = {0, 1}, owned = 0;
+    pthread_t threads[2];
+
+    (void)state;
+    memset(&rounds, 0, sizeof rounds);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, make_calls, &which[i]), 0);
+    for (unsigned round = 1; round <= SWITCHES; round++) {
+        data_open(true);
+        atomic_store_explicit(&rounds.round, round, memory_order_release);
+        wait_for(&rounds.ended[0], round);
+        wait_for(&rounds.ended[1], round);
+        assert_int_equal(data.shares, 1);
+        assert_true(data.begun == data.ended);
+        assert_true(data.begun >= 2 * CALLS);
+        assert_int_equal(data.bias.inside, 0);
+        owned += data.bias.state == BIAS_SHARED;
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(owned, SWITCHES);
+}
+
+/* ---- single cases ---- */
+
+static void *call_once(void *arg)
+{
+    bias_enter(&data.bias);
+    use_data(0);
+    bias_leave(&data.bias);
+    return arg;
+}
+
+static void call_in_thread(void)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, call_once, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+static void test_one_thread_shares_nothing(void **state)
+{
+    (void)state;
+    data_open(true);
+    for (int i = 0; i < 100; i++)
+        call_once(NULL);
+    bias_enter(&data.bias);
+    bias_enter(&data.bias);
+    assert_int_equal(data.bias.inside, 2);
+    assert_false(bias_step_out(&data.bias));
+    bias_leave(&data.bias);
+    assert_true(bias_step_out(&data.bias));
+    assert_int_equal(data.bias.inside, 0);
+    bias_step_in(&data.bias, true);
+    assert_int_equal(data.bias.inside, 1);
+    bias_leave(&data.bias);
+    assert_int_equal(data.shares, 0);
+    assert_int_equal(data.bias.state, BIAS_OWNED);
+}
+
+/* An owner that is between two calls, or has ended, is outside. */
+static void test_a_second_thread_shares(void **state)
+{
+    (void)state;
+    data_open(true);
+    call_once(NULL);
+    call_in_thread();
+    assert_int_equal(data.shares, 1);
+    call_once(NULL);
+    assert_int_equal(data.shares, 1);
+    assert_int_equal(data.begun, 3);
+    data_open(true);
+    call_in_thread(); /* the owner, which ends */
+    call_once(NULL);
+    assert_int_equal(data.shares, 1);
+}
+
+/* An owner that sleeps has stepped out. */
+static void test_an_owner_that_sleeps(void **state)
+{
+    bool was_inside;
+
+    (void)state;
+    data_open(true);
+    bias_enter(&data.bias);
+    was_inside = bias_step_out(&data.bias);
+    call_in_thread();
+    bias_step_in(&data.bias, was_inside);
+    assert_true(data.is_shared);
+    use_data(0);
+    bias_leave(&data.bias);
+    assert_int_equal(data.bias.inside, 0);
+}
+
+/* Calls before the beginning make no owner. */
+static void test_the_thread_that_prepares_is_no_owner(void **state)
+{
+    (void)state;
+    data_open(true);
+    has_begun = false;
+    call_once(NULL);
+    assert_int_equal(data.bias.inside, 0);
+    has_begun = true;
+    call_in_thread();
+    assert_int_equal(data.shares, 0);
+    call_once(NULL);
+    assert_int_equal(data.shares, 1);
+}
+
+static void test_without_membarrier_all_is_shared(void **state)
+{
+    (void)state;
+    sys_fail_name("membarrier", SYS_FAIL_ALWAYS, ENOSYS);
+    data_open(false);
+    call_once(NULL);
+    call_in_thread();
+    assert_int_equal(data.shares, 0);
+    assert_int_equal(data.begun, 2);
+    memset(&data, 0, sizeof data);
+    sys_fail_none();
+    assert_false(bias_open(&data.bias, NULL));
+}
+
+/* It was promised, and fails: the switch takes longer. */
+static void test_a_membarrier_that_fails(void **state)
+{
+    (void)state;
+    data_open(true);
+    call_once(NULL);
+    sys_fail_name("membarrier", SYS_FAIL_ALWAYS, EPERM);
+    call_in_thread();
+    assert_int_equal(data.shares, 1);
+}
+
+/* ---- an owner that stays inside ---- */
+
+static _Atomic uint64_t now_ns;
+static _Atomic int told;
+static char line[LOG_LINE_MAX];
+
+static uint64_t quick_clock(void)
+{
+    return atomic_fetch_add(&now_ns, CLOCK_S);
+}
+
+static void remember(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(line, sizeof line, "%s", text);
+    atomic_fetch_add(&told, 1);
+}
+
+/* The second thread reports once which thread it waits for, and waits on. */
+static void test_an_owner_that_is_stopped_inside(void **state)
+{
+    char owner[32];
+    pthread_t thread;
+    unsigned later;
+
+    (void)state;
+    data_open(true);
+    told = 0;
+    log_set_sink(remember, NULL);
+    clock_set(quick_clock);
+    bias_enter(&data.bias);
+    assert_int_equal(pthread_create(&thread, NULL, call_once, NULL), 0);
+    while (told == 0)
+        sys_yield();
+    later = looks + 1200;
+    while (looks < later)
+        sys_yield();
+    assert_int_equal(data.shares, 0);
+    bias_leave(&data.bias);
+    pthread_join(thread, NULL);
+    assert_int_equal(told, 1);
+    assert_int_equal(data.shares, 1);
+    snprintf(owner, sizeof owner, "waits for thread %d,", (int)getpid()); /* the first thread */
+    assert_non_null(strstr(line, owner));
+    assert_non_null(strstr(line, "continue it"));
+}
+
+/* After fork() the owner may be inside for ever. */
+static void test_an_owner_that_is_gone(void **state)
+{
+    (void)state;
+    data_open(true);
+    bias_enter(&data.bias);
+    is_gone = true;
+    call_in_thread();
+    assert_int_equal(data.shares, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, reset, reset)
+    const struct CMUnitTest tests[] = {
+        TEST(test_one_thread_shares_nothing),
+        TEST(test_a_second_thread_shares),
+        TEST(test_an_owner_that_sleeps),
+        TEST(test_the_thread_that_prepares_is_no_owner),
+        TEST(test_without_membarrier_all_is_shared),
+        TEST(test_a_membarrier_that_fails),
+        TEST(test_an_owner_that_is_stopped_inside),
+        TEST(test_an_owner_that_is_gone),
+        TEST(test_many_switches),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
