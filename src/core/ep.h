@@ -223,7 +223,7 @@ static inline void progress_record_next(struct mbx_ep *ep)
 /* Records sends and rounds of progress from now on. */
 static inline void wait_is_recorded(struct mbx_ep *ep)
 {
-    ep->wait.detours = true;
+    ep->wait.is_recorded = ep->wait.detours = true;
     progress_record_next(ep);
 }
 

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "base/list.h"
+#include "core/own.h"
 
 struct mbx_ep;
 
@@ -27,8 +28,5 @@ struct ep_forked {
 /* Called when an endpoint has been opened, and when it is closed. */
 void forked_add(struct mbx_ep *ep);
 void forked_remove(struct mbx_ep *ep);
-
-/* Was ep opened by the parent of this process? */
-bool forked_is_parents(const struct mbx_ep *ep);
 
 #endif

@@ -113,6 +113,18 @@ void wait_refuse(struct mbx_ep *ep, void (*call)(void))
     lock_refuse(&ep->wait.lock, call);
 }
 
+void ep_own(struct mbx_ep *ep)
+{
+    ep->wait.has_threads = false;
+    ep->wait.detours = ep->wait.is_recorded;
+}
+
+void ep_share(struct mbx_ep *ep)
+{
+    ep->wait.has_threads = ep->wait.detours = true;
+    ep_wake_sleeper(ep);
+}
+
 void wait_sleeps(void *arg)
 {
     struct mbx_ep *ep = arg;

@@ -21,7 +21,8 @@ struct waiter;
 struct ep_wait {
     /* MBX_THREADS=many: the lock guards the endpoint, except its settings */
     bool has_threads;
-    bool detours; /* sends take the long path: has_threads, or they are recorded */
+    bool detours;     /* sends take the long path: has_threads, or they are recorded */
+    bool is_recorded; /* sends are recorded */
     struct lock lock;
     struct list waiters;
     struct waiter *poller; /* the waiter that polls the transport, or NULL */

@@ -59,6 +59,7 @@ int pml_add_comm(ompi_communicator_t *comm)
     own->ordinal = 0;
     own->number = atomic_fetch_add(&made, 1) + 1;
     own->lane = NULL;
+    own->requests = 0;
     memset((void *)own->peers, 0xff, size * sizeof own->peers[0]);
     comm->c_pml_comm = (struct mca_pml_comm_t *)own;
     comm_name(comm);

@@ -90,9 +90,9 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
     (void)has_progress_threads;
     if (mbx_open(&config, &pml.ep) < 0)
         return NULL; /* the log has the reason */
-    pml.has_threads = has_threads;
-    pml.done = has_threads ? 0 : MBX_DONE;
-    pml.is_mpi_waiting = has_threads || pml_series_survives();
+    pml.may_share = has_threads;
+    pml.is_shared = false;
+    pml.is_mpi_waiting = pml_series_survives();
     if (pml_procs_open() != OMPI_SUCCESS ||
         pml_series_bsend_init(has_threads) != OMPI_SUCCESS ||
         pml_series_open(has_threads) != OMPI_SUCCESS) {
@@ -100,6 +100,8 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
         pml.ep = NULL;
         return NULL;
     }
+    if (has_threads)
+        pml_owner_open(&module);
     if (is_strict())
         be_strict();
     pml_order_open(&module);
@@ -115,7 +117,7 @@ static int component_finalize(void)
     if (pml.ep == NULL)
         return OMPI_SUCCESS;
     pml_order_close();
-    pml_progress_close();
+    pml_progress_close(module.pml_progress);
     pml_lookup_close();
     pml_series_close();
     mbx_close(pml.ep);
@@ -179,6 +181,8 @@ static mca_pml_base_module_t module = {
 
 /* ---- MBX_STRICT_SENDS ---- */
 
+static mca_pml_base_module_t lenient; /* the usual functions */
+
 /* Collectives (negative tags) keep the standard mode: their ranks know each other's algorithm,
  * and may rely on it. */
 static mca_pml_base_send_mode_t strict_mode(mca_pml_base_send_mode_t mode, int tag)
@@ -191,20 +195,21 @@ static int strict_isend_init(const void *buf, size_t count, ompi_datatype_t *typ
                              int tag, mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                              ompi_request_t **request)
 {
-    return pml_isend_init(buf, count, type, dst, tag, strict_mode(mode, tag), comm, request);
+    return lenient.pml_isend_init(buf, count, type, dst, tag, strict_mode(mode, tag), comm,
+                                  request);
 }
 
 static int strict_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
                         mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                         ompi_request_t **request)
 {
-    return pml_isend(buf, count, type, dst, tag, strict_mode(mode, tag), comm, request);
+    return lenient.pml_isend(buf, count, type, dst, tag, strict_mode(mode, tag), comm, request);
 }
 
 static int strict_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
                        mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    return pml_send(buf, count, type, dst, tag, strict_mode(mode, tag), comm);
+    return lenient.pml_send(buf, count, type, dst, tag, strict_mode(mode, tag), comm);
 }
 
 static bool is_strict(void)
@@ -220,6 +225,7 @@ static bool is_strict(void)
 /* Replaces the send functions, so that the usual ones need no check of the mode. */
 static void be_strict(void)
 {
+    lenient = module;
     module.pml_isend_init = strict_isend_init;
     module.pml_isend = strict_isend;
     module.pml_send = strict_send;

@@ -92,8 +92,10 @@ int pml_revoke_comm(ompi_communicator_t *comm, bool is_collective_only)
     comm->coll_revoked = true;
     if (!is_collective_only)
         comm->comm_revoked = true;
+    pml_enter();
     if (pml_comm_of(comm) != NULL)
         revoke_own(pml_comm_of(comm), is_collective_only);
+    pml_leave();
     return OMPI_SUCCESS;
 }
 
@@ -170,7 +172,7 @@ void pml_failures_end(ompi_request_t *request)
     request->req_status.MPI_ERROR = MPI_ERR_PROC_FAILED;
     (void)ompi_request_cancel(request);
     while (!REQUEST_COMPLETE(request))
-        opal_progress();
+        pml_progress_outside();
 }
 
 int pml_failures_of(ompi_communicator_t *comm, int src, int tag)

@@ -67,13 +67,13 @@ struct replay_outcome order_outcome_of_status(const ompi_status_public_t *status
 
 static inline void record_lock(void)
 {
-    if (unlikely(pml.has_threads))
+    if (unlikely(pml.may_share))
         pthread_mutex_lock(&pml_order.lock);
 }
 
 static inline void record_unlock(void)
 {
-    if (unlikely(pml.has_threads))
+    if (unlikely(pml.may_share))
         pthread_mutex_unlock(&pml_order.lock);
 }
 
@@ -300,16 +300,21 @@ static void job_of(struct replay_job *job)
     MPI_Get_library_version(version, &length);
     *job = (struct replay_job){.rank = (uint32_t)ompi_proc_local()->super.proc_name.vpid,
                                .size = pml_series_ranks(),
-                               .threads = pml.has_threads};
+                               .threads = pml.may_share};
     job->mpi = hash_bytes(version, sizeof version / 8 * 8);
     replay_identify(job);
+}
+
+bool pml_order_is_wanted(void)
+{
+    return folder_set("MBX_RECORD") != NULL || folder_set("MBX_REPLAY") != NULL || seed() != 0;
 }
 
 void pml_order_open(mca_pml_base_module_t *module)
 {
     bool is_shuffled = seed() != 0;
 
-    if (folder_set("MBX_RECORD") == NULL && folder_set("MBX_REPLAY") == NULL && !is_shuffled)
+    if (!pml_order_is_wanted())
         return;
     order_recv_take(module);
     order_probe_take(module);
@@ -346,7 +351,7 @@ int pml_order_start(void)
     if (pml_order.is_traced)
         order_trace_start();
     if (pml_order.main.writer != NULL && pml_order.main.judge == NULL && !pml_order.is_traced &&
-        !pml.has_threads)
+        !pml.may_share)
         pml_order.tail = replay_write_tail(pml_order.main.writer);
     order_event_ends(&pml_order.main);
     return OMPI_SUCCESS;

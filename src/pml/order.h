@@ -72,14 +72,14 @@ struct order_lane *order_lane_of_recv(const pml_recv_t *recv);
  * thread uses the communicator. */
 static inline struct order_lane *order_lane(ompi_communicator_t *comm)
 {
-    if (unlikely(pml.has_threads))
+    if (unlikely(pml.may_share))
         return order_lane_of_comm(comm);
     return *pml_calling_back() == 0 ? &pml_order.main : NULL;
 }
 
 static inline struct order_lane *order_lane_for(size_t count, ompi_request_t **requests)
 {
-    if (unlikely(pml.has_threads))
+    if (unlikely(pml.may_share))
         return order_lane_of_request(count, requests);
     return *pml_calling_back() == 0 ? &pml_order.main : NULL;
 }
@@ -87,7 +87,7 @@ static inline struct order_lane *order_lane_for(size_t count, ompi_request_t **r
 /* The lane in which a receive was posted. */
 static inline struct order_lane *order_lane_posted(const pml_recv_t *recv)
 {
-    return unlikely(pml.has_threads) ? order_lane_of_recv(recv) : &pml_order.main;
+    return unlikely(pml.may_share) ? order_lane_of_recv(recv) : &pml_order.main;
 }
 
 /* ---- order.c ---- */

@@ -38,7 +38,7 @@ static struct {
 static bool is_chosen(void)
 {
     return *pml_calling_back() == 0 &&
-           (!pml.has_threads || pthread_equal(shuffle.thread, pthread_self()));
+           (!pml.may_share || pthread_equal(shuffle.thread, pthread_self()));
 }
 
 static bool is_one_in(uint64_t count)
@@ -99,7 +99,7 @@ int order_shuffle_source(int src, int tag, ompi_communicator_t *comm)
 
     if (src != OMPI_ANY_SOURCE)
         return src;
-    if (pml.has_threads)
+    if (pml.may_share)
         return src; /* another thread could take the message that is found */
     pause_a_while();
     pml_progress_test();
@@ -115,7 +115,7 @@ int order_shuffle_source(int src, int tag, ompi_communicator_t *comm)
 /* Any thread may send: a send is no event. */
 static void pause_before_send(int tag)
 {
-    if (tag >= 0 && !pml.has_threads && *pml_calling_back() == 0)
+    if (tag >= 0 && !pml.may_share && *pml_calling_back() == 0)
         pause_a_while();
 }
 

@@ -9,7 +9,7 @@
 
 /* ---- requests that were never started ---- */
 
-static struct pml_unstarted *unstarted; /* the newest; without threads */
+static struct pml_unstarted *unstarted; /* the newest; not with may_share */
 
 static void unstarted_add(struct pml_own *own, const struct mbx_unstarted *what)
 {
@@ -63,7 +63,7 @@ static void persistent_note(struct pml_own *own, bool is_send, int peer, int tag
 {
     struct pml_wanted wanted;
 
-    if (!pml.has_threads && pml_comm_wanted(comm, peer, tag, &wanted) == OMPI_SUCCESS)
+    if (!pml.may_share && pml_comm_wanted(comm, peer, tag, &wanted) == OMPI_SUCCESS)
         unstarted_add(own, &(struct mbx_unstarted){.is_send = is_send,
                                                    .context_id = wanted.context_id,
                                                    .peer = wanted.source,
@@ -74,13 +74,12 @@ static void persistent_note(struct pml_own *own, bool is_send, int peer, int tag
 /* ---- MPI's calls ---- */
 
 /* Makes the request complete and inactive. */
-static void persistent_rest(mca_pml_base_request_t *base, struct pml_own *own)
+static void persistent_rest(mca_pml_base_request_t *base)
 {
-    pml_request_begin(base, own);
+    pml_request_begin(base);
     base->req_ompi.req_state = OMPI_REQUEST_INACTIVE;
     base->req_ompi.req_complete = REQUEST_COMPLETED;
     base->req_pml_complete = true;
-    atomic_store(&own->ends, PML_COMPLETE);
 }
 
 int pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
@@ -92,7 +91,7 @@ int pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int dst
     if (send == NULL)
         return MPI_ERR_NO_MEM;
     pml_send_describe(send, buf, count, type, dst, tag, mode, comm, true);
-    persistent_rest(&send->super.req_base, &send->own);
+    persistent_rest(&send->super.req_base);
     persistent_note(&send->own, true, dst, tag, comm);
     *request = &send->super.req_base.req_ompi;
     return OMPI_SUCCESS;
@@ -106,7 +105,7 @@ int pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int 
     if (recv == NULL)
         return MPI_ERR_NO_MEM;
     pml_recv_describe(recv, buf, count, type, src, tag, comm, true);
-    persistent_rest(&recv->super.req_base, &recv->own);
+    persistent_rest(&recv->super.req_base);
     persistent_note(&recv->own, false, src, tag, comm);
     *request = &recv->super.req_base.req_ompi;
     return OMPI_SUCCESS;
@@ -119,9 +118,9 @@ static inline void persistent_begin(mca_pml_base_request_t *base)
     if (own->is_unstarted)
         unstarted_remove(own);
 
-    pml_request_settle(own);
+    pml_request_settle(base);
     if (base->req_type == MCA_PML_REQUEST_SEND)
-        pml_request_begin(base, own);
+        pml_request_begin(base);
     else
         pml_recv_begin((pml_recv_t *)base, base->req_peer);
 }
@@ -140,7 +139,7 @@ static int persistent_start(mca_pml_base_request_t *base)
     err = is_send ? pml_send_start((pml_send_t *)base) : pml_recv_start((pml_recv_t *)base);
     if (err == OMPI_SUCCESS)
         return OMPI_SUCCESS;
-    persistent_rest(base, own_of(base));
+    persistent_rest(base);
     return pml_error_of_call(base->req_comm, base->req_peer, err);
 }
 
@@ -148,8 +147,10 @@ int pml_start(size_t count, ompi_request_t **requests)
 {
     int err = OMPI_SUCCESS;
 
+    pml_enter();
     for (size_t i = 0; i < count && err == OMPI_SUCCESS; i++)
         if (requests[i] != NULL && requests[i]->req_type == OMPI_REQUEST_PML)
             err = persistent_start((mca_pml_base_request_t *)requests[i]);
+    pml_leave();
     return err;
 }

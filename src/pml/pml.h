@@ -11,6 +11,7 @@
  *   send.c recv.c probe.c persistent.c      MPI's calls
  *   request.c      Open MPI's request, with the library's handle inside
  *   progress.c     completions of the library become completions of requests
+ *   owner.c        one thread owns all this until a second one calls
  *   datatype.c     access to the bytes of a message
  *   blocks.c       packing and unpacking by the description of a datatype
  *   errors.c       conversion of the library's errors to MPI's
@@ -29,8 +30,12 @@
  * MPI_ANY_TAG compares the generation, and the sign bit of MPI's tag: so it matches no negative tag, which collectives
  * use.
  *
- * Threads: with MPI_THREAD_MULTIPLE the library takes its lock (MBX_THREADS=many).  Without, no
- * lock is taken, and a request of the library completes Open MPI's by a callback (MBX_DONE).
+ * A request of the library completes Open MPI's by a callback (MBX_DONE).
+ *
+ * Threads: with MPI_THREAD_MULTIPLE the first calling thread owns the component and its endpoint
+ * (base/bias.h), and no lock is taken.  When a second thread calls, all is shared for ever: the
+ * library takes its lock (MBX_THREADS=many), and completions are put aside and reported without
+ * it.  owner.c, and progress.c for waits, have the functions that MPI calls then.
  */
 #ifndef PML_PML_H
 #define PML_PML_H
@@ -43,6 +48,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bias.h"
 #include "base/compiler.h"
 #include "pml/blocks.h"
 
@@ -62,13 +68,54 @@ struct pml_recv;
 
 struct pml {
     struct mbx_ep *ep;
-    bool has_threads;       /* MPI_THREAD_MULTIPLE */
-    bool is_mpi_waiting;    /* MPI's own loops wait: with threads, or with ULFM */
-    unsigned done;          /* MBX_DONE, unless there are threads: progress.c */
-    struct pml_recv *spare; /* receives for reuse: request.c */
+    bool may_share;         /* MPI_THREAD_MULTIPLE */
+    bool is_shared;         /* and a second thread has called, or there is no owner: owner.c */
+    bool is_mpi_waiting;    /* MPI's own loops wait: is_shared, or with ULFM */
+    struct pml_recv *spare; /* receives for reuse, unless is_shared: request.c */
+    struct bias bias;       /* who owns all this, with may_share */
 };
 
 extern struct pml pml;
+
+/* ---- owner.c ---- */
+
+/* With MPI_THREAD_MULTIPLE, after the endpoint has been opened: lets the first calling thread own
+ * it, if that is possible, and replaces functions of the module. */
+void pml_owner_open(mca_pml_base_module_t *module);
+
+/* The first and the last action of each function that MPI calls with may_share.  Calls may be
+ * nested. */
+static inline void pml_enter(void)
+{
+    if (unlikely(pml.may_share))
+        bias_enter(&pml.bias);
+}
+
+static inline void pml_leave(void)
+{
+    if (unlikely(pml.may_share))
+        bias_leave(&pml.bias);
+}
+
+/* Around what may take long, or wait: a second thread may come meanwhile, and all may be shared
+ * afterwards. */
+static inline bool pml_step_out(void)
+{
+    return bias_step_out(&pml.bias);
+}
+
+static inline void pml_step_in(bool was_inside)
+{
+    bias_step_in(&pml.bias, was_inside);
+}
+
+/* Between the rounds of a wait: lets a second thread in.  True: all is shared. */
+static inline bool pml_let_in(void)
+{
+    if (unlikely(bias_is_wanted(&pml.bias)))
+        pml_step_in(pml_step_out());
+    return pml.is_shared;
+}
 
 extern _Thread_local unsigned pml_calling_back_in_thread;
 extern unsigned pml_calling_back_alone;
@@ -77,15 +124,10 @@ extern unsigned pml_calling_back_alone;
  * loader to find it. */
 static inline unsigned *pml_calling_back(void)
 {
-    return unlikely(pml.has_threads) ? &pml_calling_back_in_thread : &pml_calling_back_alone;
+    return unlikely(pml.may_share) ? &pml_calling_back_in_thread : &pml_calling_back_alone;
 }
 
 /* ---- request.c ---- */
-
-enum pml_ends {
-    PML_COMPLETE = 1 << 0, /* the library, and the completion in progress.c, are done with it */
-    PML_FREED = 1 << 1,    /* MPI is done with it */
-};
 
 /* A completion that is reported after the return of the library call in which it came:
  * progress.c. */
@@ -100,14 +142,13 @@ struct pml_unstarted {
     struct mbx_unstarted what;
 };
 
-/* The part of a request beyond Open MPI's.  Without threads, a contiguous receive touches only
- * the first word, which shares a cache line with the last words of Open MPI's part. */
+/* The part of a request beyond Open MPI's.  A contiguous receive touches only the first word,
+ * unless all is shared; that word shares a cache line with the last words of Open MPI's part. */
 struct pml_own {
     union {
         mbx_request handle; /* the library's; names nothing once the request is complete */
         struct pml_recv *next_spare; /* while it waits for reuse */
     };
-    _Atomic int ends;  /* enum pml_ends, with threads; with both bits the request goes back */
     bool is_converted; /* the request's convertor is in use; datatype.c */
     bool is_unstarted; /* listed as a request that was never started */
     void *copy;        /* in the memory of MPI_Buffer_attach, or NULL */
@@ -140,7 +181,7 @@ pml_recv_t *pml_recv_take(void);
 void pml_send_drop(pml_send_t *send);
 
 /* Marks the request as active: not complete, not freed. */
-static inline void pml_request_begin(mca_pml_base_request_t *base, struct pml_own *own)
+static inline void pml_request_begin(mca_pml_base_request_t *base)
 {
     ompi_request_t *request = &base->req_ompi;
 
@@ -150,8 +191,6 @@ static inline void pml_request_begin(mca_pml_base_request_t *base, struct pml_ow
     request->req_status._cancelled = 0;
     base->req_pml_complete = false;
     base->req_free_called = false;
-    if (unlikely(pml.has_threads))
-        atomic_store_explicit(&own->ends, 0, memory_order_relaxed);
 }
 
 /* Until it completes, a receive's status has no tag: a debugger takes a receive with one for
@@ -161,7 +200,7 @@ static inline void pml_recv_begin(pml_recv_t *recv, int src)
 {
     recv->super.req_base.req_ompi.req_status.MPI_SOURCE = src;
     recv->super.req_base.req_ompi.req_status.MPI_TAG = OMPI_ANY_TAG;
-    pml_request_begin(&recv->super.req_base, &recv->own);
+    pml_request_begin(&recv->super.req_base);
 }
 
 /* Sets the fields that MPI and debuggers read; the request retains its communicator and
@@ -184,16 +223,20 @@ void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own);
 /* req_free of all receives. */
 int pml_request_free_recv(ompi_request_t **request);
 
-/* Frees a complete receive for MPI_Wait, without threads. */
+/* Frees a complete receive for MPI_Wait, unless all is shared. */
 void pml_recv_end(pml_recv_t *recv);
 
-/* True if the completion can be reported inside the library call, without threads: it then
- * calls nothing else.  Requests with something to release are excluded: they have another
+/* Gives the spare receives to Open MPI's list, from which all threads take theirs. */
+void pml_requests_share(void);
+
+/* True if the completion can be reported inside the library call: it then calls nothing else,
+ * and no other thread is here.  Requests with something to release are excluded: they have another
  * options.done. */
 static inline bool pml_request_is_plain(const mca_pml_base_request_t *base,
                                         const struct mbx_completion *completion)
 {
-    return likely(completion->error == 0) && likely(base->req_ompi.req_complete_cb == NULL);
+    return likely(completion->error == 0) && likely(base->req_ompi.req_complete_cb == NULL) &&
+           likely(!pml.is_shared);
 }
 
 /* Puts a completion aside, because its report calls Open MPI or the library: it follows after
@@ -221,7 +264,7 @@ static inline void pml_request_done(mca_pml_base_request_t *base, struct pml_own
 void pml_request_give_back(mca_pml_base_request_t *base);
 
 /* Waits until no thread is in the last completion of a persistent request. */
-void pml_request_settle(struct pml_own *own);
+void pml_request_settle(const mca_pml_base_request_t *base);
 
 /* ---- lookup.c ---- */
 
@@ -264,11 +307,12 @@ struct pml_comm {
     uint64_t generation; /* in its position in a tag */
     struct pml_comm *next_revoked;
     enum { PML_NOT_REVOKED, PML_COLLECTIVES_REVOKED, PML_REVOKED } revoked; /* failures.c */
-    uint64_t ordinal;        /* order.c: number among the communicators with recorded events;
-                               * 0: none recorded */
-    uint64_t number;         /* among the communicators that this process has made, from 1 on */
-    struct order_lane *lane; /* order_lane.c, with threads; NULL: no event yet */
-    _Atomic uint32_t peers[]; /* by rank; PML_NO_PEER: not used yet */
+    _Atomic uint32_t requests; /* of ours that name it, with may_share: request.c */
+    uint64_t ordinal;          /* order.c: number among the communicators with recorded events;
+                                * 0: none recorded */
+    uint64_t number;           /* among the communicators that this process has made, from 1 on */
+    struct order_lane *lane;   /* order_lane.c, with threads; NULL: no event yet */
+    _Atomic uint32_t peers[];  /* by rank; PML_NO_PEER: not used yet */
 };
 
 /* The peer number of a rank, or PML_NO_PEER.  Another thread may write it concurrently; the
@@ -432,7 +476,10 @@ void pml_persistent_end(mca_pml_base_request_t *base);
 /* ---- progress.c ---- */
 
 int pml_progress_open(void);
-void pml_progress_close(void);
+/* registered: Open MPI's callback for this component. */
+void pml_progress_close(int (*registered)(void));
+/* Calls Open MPI's progress once, outside of the component. */
+void pml_progress_outside(void);
 /* options.done of a request with something to release. */
 void pml_later_done(const struct mbx_completion *completion);
 /* Open MPI's callback: returns the amount of progress. */
@@ -479,7 +526,9 @@ bool pml_thread_is_on_stack(const void *object);
 
 /* ---- order.c ---- */
 
-/* With MBX_RECORD or MBX_REPLAY: replaces functions of this module. */
+/* Is MBX_RECORD, MBX_REPLAY or MBX_SHUFFLE set? */
+bool pml_order_is_wanted(void);
+/* If so: replaces functions of this module. */
 void pml_order_open(mca_pml_base_module_t *module);
 /* Opens the record, the replay, or both, once MPI's request functions are replaced.  Open MPI's
  * error. */

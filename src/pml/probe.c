@@ -28,13 +28,6 @@ static int probe_in_vain(ompi_communicator_t *comm, int src, int tag, int rc)
     return pml_failures_of(comm, src, tag);
 }
 
-/* Calls Open MPI's progress once, from a call that waits.  The type of opal_progress()'s result
- * differs between the series. */
-static void progress_waiting(void)
-{
-    (void)opal_progress();
-}
-
 /* Probes once, and calls progress if it finds nothing. */
 static int probe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
                       ompi_status_public_t *status, void (*progress)(void))
@@ -66,7 +59,7 @@ int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t 
     int known = pml_deaths_known(), matched = 0, err;
 
     do {
-        err = probe_once(src, tag, comm, &matched, status, progress_waiting);
+        err = probe_once(src, tag, comm, &matched, status, pml_progress_outside);
         if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
             err = pml_deaths_since(comm, known);
     } while (err == OMPI_SUCCESS && !matched);
@@ -126,7 +119,7 @@ int pml_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **mes
     int known = pml_deaths_known(), matched = 0, err;
 
     do {
-        err = mprobe_once(src, tag, comm, &matched, message, status, progress_waiting);
+        err = mprobe_once(src, tag, comm, &matched, message, status, pml_progress_outside);
         if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
             err = pml_deaths_since(comm, known);
     } while (err == OMPI_SUCCESS && !matched);

@@ -2,13 +2,16 @@
 /*
  * progress.c - completions of the library become completions of requests; and how a call waits.
  *
- * Without threads the library calls pml_recv_done() or pml_send_done() when one of its requests
- * completes (MBX_DONE), and these complete Open MPI's request.  They run inside a call of the
- * library, and must not call the library again.  So a completion is put aside until that call has
- * returned if its report needs the library, or calls Open MPI, which may call us.  With threads a
- * completion is copied out under the library's lock, and the thread with the copy completes the
- * request: so no thread holds a lock of ours while MPI is called, and any number of threads may
+ * The library calls pml_recv_done() or pml_send_done() when one of its requests completes
+ * (MBX_DONE), and these complete Open MPI's request.  They run inside a call of the library, and
+ * must not call the library again.  So a completion is put aside until that call has returned if
+ * its report needs the library, or calls Open MPI, which may call us.  If several threads share the
+ * library, all completions are put aside, under the library's lock; whoever takes one out completes
+ * the request.  So no thread holds a lock of ours while MPI is called, and any number of threads may
  * be here.
+ *
+ * With MPI_THREAD_MULTIPLE, waits and tests by Open MPI's own functions count as calls (met()):
+ * these may read requests that the owner completes without locks.
  *
  * A blocking call polls the endpoint, and calls Open MPI's progress after every POLLS_ALONE
  * polls, because its other components need that.  While nothing comes, it yields the core:
@@ -30,6 +33,7 @@
  */
 #include "base/environ.h"
 #include "base/launcher.h"
+#include "base/lock.h"
 #include "pml/pml.h"
 
 #include <sched.h>
@@ -50,19 +54,19 @@
 /* MPI_Waitall prefetches the cache lines of requests so many ahead. */
 #define WAIT_AHEAD 8
 
-#define COPIES     8
-
 static struct {
     ompi_request_fns_t usual; /* Open MPI's */
     unsigned keep;            /* POLLS_KEEP, POLLS_SHARED or POLLS_CROWDED */
     unsigned polls_mpi[2];    /* polls that one of Open MPI's counts as: in a wait, in a test */
-    bool is_tested;           /* by a call that does not wait */
+    _Atomic bool is_tested;   /* by a call that does not wait */
     _Atomic unsigned polls; /* consecutive empty ones; of all threads together, approximately */
-    _Atomic unsigned yields;       /* since something has come; also approximate */
-    const ompi_request_t *awaited; /* the request of wait_polling(), or NULL */
-    unsigned alone;                /* polls in waits that did not call Open MPI's progress */
-    struct pml_later *later, **last;
-} progress = {.last = &progress.later};
+    _Atomic unsigned yields;         /* since something has come; also approximate */
+    const ompi_request_t *awaited;   /* the request of wait_polling(), or NULL */
+    unsigned alone;                  /* polls in waits that did not call Open MPI's progress */
+    struct lock lock;                /* if all is shared, guards: */
+    struct pml_later *_Atomic later; /* the oldest completion that was put aside, or NULL */
+    struct pml_later *last;
+} progress;
 
 /* ---- completions ---- */
 
@@ -87,24 +91,46 @@ static inline void progress_report(void *user, enum mbx_queue kind)
     }
 }
 
-static OUT_OF_LINE int progress_copies(void)
+static inline struct pml_later *later_first(void)
 {
-    struct mbx_completion copies[COPIES];
-    int count = mbx_poll(pml.ep, MBX_SENDS | MBX_RECVS, copies, COPIES);
+    return atomic_load_explicit(&progress.later, memory_order_relaxed);
+}
 
-    for (int i = 0; i < count; i++) {
-        progress_take(&copies[i]);
-        progress_report(copies[i].user, copies[i].kind);
-    }
-    return count;
+static inline void later_lock(void)
+{
+    if (unlikely(pml.is_shared))
+        lock_take(&progress.lock);
+}
+
+static inline void later_unlock(void)
+{
+    if (unlikely(pml.is_shared))
+        lock_give(&progress.lock);
 }
 
 void pml_report_later(struct pml_later *later, const struct mbx_completion *completion)
 {
     later->completion = *completion;
     later->next = NULL;
-    *progress.last = later;
-    progress.last = &later->next;
+    later_lock();
+    if (later_first() == NULL)
+        atomic_store_explicit(&progress.later, later, memory_order_relaxed);
+    else
+        progress.last->next = later;
+    progress.last = later;
+    later_unlock();
+}
+
+static struct pml_later *later_take(void)
+{
+    struct pml_later *later;
+
+    later_lock();
+    later = later_first();
+    if (later != NULL)
+        atomic_store_explicit(&progress.later, later->next, memory_order_relaxed);
+    later_unlock();
+    return later;
 }
 
 void pml_later_done(const struct mbx_completion *completion)
@@ -116,19 +142,16 @@ void pml_later_done(const struct mbx_completion *completion)
     pml_report_later(&own->later, completion);
 }
 
-/* Reports completions in order of arrival; MPI may add others during a report, or call this
- * again. */
+/* Reports completions in order of arrival; MPI may add others during a report, call this again,
+ * or let a second thread in. */
 static OUT_OF_LINE int progress_report_later(void)
 {
     int count = 0;
 
-    for (struct pml_later *later; (later = progress.later) != NULL; count++) {
+    for (struct pml_later *later; (later = later_take()) != NULL; count++) {
         void *user = later->completion.user;
         enum mbx_queue kind = later->completion.kind;
 
-        progress.later = later->next;
-        if (progress.later == NULL)
-            progress.last = &progress.later;
         progress_take(&later->completion);
         progress_report(user, kind);
     }
@@ -138,7 +161,7 @@ static OUT_OF_LINE int progress_report_later(void)
 /* Reports the completions that were put aside. */
 static inline void progress_rest(void)
 {
-    if (unlikely(progress.later != NULL))
+    if (unlikely(later_first() != NULL))
         progress_report_later();
 }
 
@@ -147,15 +170,12 @@ static inline int progress_poll(void)
 {
     int moved;
 
-    if (unlikely(progress.later != NULL))
+    if (unlikely(later_first() != NULL))
         return progress_report_later();
     if (mbx_idle(pml.ep))
         return 0;
     moved = mbx_progress(pml.ep);
-    if (unlikely(pml.has_threads))
-        moved += progress_copies();
-    else
-        progress_rest();
+    progress_rest();
     if (unlikely(atomic_load_explicit(&pml_deaths_are_due, memory_order_relaxed)))
         pml_deaths_check();
     return moved;
@@ -186,6 +206,15 @@ static inline unsigned polls_left(void)
     return polls;
 }
 
+static OUT_OF_LINE void progress_yield(void)
+{
+    bool was_inside = pml_step_out();
+
+    sched_yield();
+    pml_step_in(was_inside);
+    pml_deaths_check();
+}
+
 /* Counts an empty poll that took as long as `polls` of ours.  True: the core was yielded. */
 static inline bool progress_in_vain(unsigned polls)
 {
@@ -195,10 +224,9 @@ static inline bool progress_in_vain(unsigned polls)
         return false;
     atomic_store_explicit(&progress.polls, 0, memory_order_relaxed);
     atomic_store_explicit(&progress.yields, progress_yields() + 1, memory_order_relaxed);
-    if (unlikely(pml.has_threads))
+    if (unlikely(pml.may_share))
         pml_threads_enter();
-    sched_yield();
-    pml_deaths_check();
+    progress_yield();
     return true;
 }
 
@@ -215,47 +243,72 @@ int pml_progress(void)
     return moved == 0 && progress.keep != POLLS_KEEP ? 1 : moved;
 }
 
-/* Without threads only. */
+/* Not if several threads test. */
 static inline void progress_is_tested(bool is_tested)
 {
-    if (!pml.has_threads)
-        progress.is_tested = is_tested;
+    if (!pml.is_shared || !is_tested)
+        atomic_store_explicit(&progress.is_tested, is_tested, memory_order_relaxed);
 }
 
 void pml_progress_rest(void)
 {
-    if (pml.has_threads)
-        while (progress_copies() > 0)
-            ;
-    else
-        progress_rest();
+    progress_rest();
+}
+
+void pml_progress_outside(void)
+{
+    bool was_inside = pml_step_out();
+
+    (void)opal_progress();
+    pml_step_in(was_inside);
 }
 
 void pml_progress_test(void)
 {
     progress_is_tested(true);
-    opal_progress();
+    pml_progress_outside();
     progress_is_tested(false);
 }
 
-/* Waits until the request is complete or, with is_short, until the core was yielded. */
+static void sleep_outside(void *was_inside)
+{
+    *(bool *)was_inside = pml_step_out();
+}
+
+static void sleep_is_over(void *was_inside)
+{
+    pml_step_in(*(bool *)was_inside);
+}
+
+/* A second thread that comes meanwhile switches the endpoint to its lock. */
+static void progress_sleep(void)
+{
+    bool was_inside = false;
+    const struct mbx_sleep_hooks hooks = {
+        .sleeps = sleep_outside, .slept = sleep_is_over, .arg = &was_inside};
+
+    (void)mbx_sleep(pml.ep, SLEEP_NS, pml.may_share ? &hooks : NULL);
+}
+
+/* Waits until the request is complete; or, with is_short, until the core was yielded; or until a
+ * second thread has come. */
 static inline void wait_polling(ompi_request_t *request, bool is_short)
 {
     const ompi_request_t *outer =
         progress.awaited; /* of an outer wait, whose progress has called this */
 
     progress.awaited = request;
-    while (!REQUEST_COMPLETE(request)) {
+    while (!REQUEST_COMPLETE(request) && !pml_let_in()) {
         if (progress_poll() != 0)
             progress_moved();
         else if (progress_in_vain(1)) {
             if (is_short)
                 break;
             if (progress_yields() > YIELDS_AWAKE)
-                mbx_sleep(pml.ep, SLEEP_NS, NULL);
+                progress_sleep();
         }
         if (++progress.alone % POLLS_ALONE == 0)
-            opal_progress();
+            pml_progress_outside();
     }
     progress.awaited = outer;
 }
@@ -265,12 +318,13 @@ static OUT_OF_LINE void wait_long(ompi_request_t *request)
     wait_polling(request, false);
 }
 
-/* Waits at most until the core is yielded.  True if the request is complete. */
+/* Waits at most until the core is yielded.  True if the request is complete, and no second thread
+ * has come. */
 static OUT_OF_LINE bool wait_short(ompi_request_t *request)
 {
     progress_moved();
     wait_polling(request, true);
-    return REQUEST_COMPLETE(request);
+    return REQUEST_COMPLETE(request) && !pml.is_shared;
 }
 
 const void *pml_request_waits(const void *user, enum mbx_queue kind)
@@ -296,12 +350,13 @@ static uint32_t progress_waits(const void *user, enum mbx_queue kind)
 
     if (request == progress.awaited)
         return 1;
-    if (sync == NULL || (pml.has_threads && !pml_thread_is_on_stack(sync)))
+    if (sync == NULL || (pml.may_share && !pml_thread_is_on_stack(sync)))
         return 0;
     return sync->count > 0 ? (uint32_t)sync->count : 0;
 }
 
-/* Waits without threads.  The first poll finds completions that have already arrived. */
+/* Waits while one thread calls; if a second one comes, the request may be incomplete.  The first
+ * poll finds completions that have already arrived. */
 static inline void wait_alone(ompi_request_t *request)
 {
     mbx_progress(pml.ep);
@@ -311,33 +366,56 @@ static inline void wait_alone(ompi_request_t *request)
         wait_long(request);
 }
 
-void pml_wait(ompi_request_t *request)
+static OUT_OF_LINE void wait_outside(ompi_request_t *request)
 {
-    if (unlikely(pml.is_mpi_waiting))
-        ompi_request_wait_completion(request);
-    else
-        wait_alone(request);
+    bool was_inside = pml_step_out();
+
+    ompi_request_wait_completion(request);
+    pml_step_in(was_inside);
 }
 
-/* MPI_Wait.  The short path is for our own requests that succeed and are not persistent. */
-static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *status)
+void pml_wait(ompi_request_t *request)
+{
+    if (likely(!pml.is_mpi_waiting))
+        wait_alone(request);
+    if (unlikely(pml.is_mpi_waiting))
+        wait_outside(request);
+}
+
+/* The short path of MPI_Wait, for our own requests that succeed and are not persistent.  False:
+ * Open MPI's own function must do it, or the rest of it. */
+static inline bool wait_ends(ompi_request_t **out, ompi_status_public_t *status, int *err)
 {
     ompi_request_t *request = *out;
 
     if (unlikely(request->req_type != OMPI_REQUEST_PML))
-        return progress.usual.req_wait(out, status);
-    if (!REQUEST_COMPLETE(request))
+        return false;
+    if (!REQUEST_COMPLETE(request)) {
         wait_alone(request);
+        if (unlikely(pml.is_shared))
+            return false;
+    }
     if (unlikely(request->req_persistent) ||
         unlikely(request->req_status.MPI_ERROR != OMPI_SUCCESS))
-        return progress.usual.req_wait(out, status);
+        return false;
     if (status != MPI_STATUS_IGNORE)
         OMPI_COPY_STATUS(status, request->req_status, false);
-    if (unlikely(((mca_pml_base_request_t *)request)->req_type != MCA_PML_REQUEST_RECV))
-        return request->req_free(out);
+    if (unlikely(((mca_pml_base_request_t *)request)->req_type != MCA_PML_REQUEST_RECV)) {
+        *err = request->req_free(out);
+        return true;
+    }
     pml_recv_end((pml_recv_t *)request);
     *out = MPI_REQUEST_NULL;
-    return OMPI_SUCCESS;
+    *err = OMPI_SUCCESS;
+    return true;
+}
+
+/* MPI_Wait. */
+static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *status)
+{
+    int err;
+
+    return likely(wait_ends(out, status, &err)) ? err : progress.usual.req_wait(out, status);
 }
 
 /* Open MPI's own MPI_Testall, MPI_Testany (4.1 and 5.0) and MPI_Waitall (5.0) lose the error of
@@ -423,12 +501,10 @@ static int wait_all_usual(size_t count, ompi_request_t **requests,
     return all_ended(progress.usual.req_wait_all(count, requests, statuses), count, requests);
 }
 
-/* MPI_Waitall, without threads.  Ends the requests here, in order, while each completes before
- * a yield.  From the first other request on, Open MPI's own function continues: it treats the
- * rest as it would have in a call for all, and progress_waits() can tell which requests it
- * waits for. */
-static int progress_wait_all(size_t count, ompi_request_t **requests,
-                             ompi_status_public_t *statuses)
+/* Ends requests in order while each completes before a yield, and one thread calls.  Their
+ * number. */
+static inline size_t wait_all_in_order(size_t count, ompi_request_t **requests,
+                                       ompi_status_public_t *statuses)
 {
     bool has_statuses = statuses != MPI_STATUSES_IGNORE;
     size_t i;
@@ -442,9 +518,27 @@ static int progress_wait_all(size_t count, ompi_request_t **requests,
         if (!wait_all_ends(&requests[i], has_statuses ? &statuses[i] : NULL))
             break;
     }
-    return i == count ? OMPI_SUCCESS
-                      : wait_all_usual(count - i, requests + i,
-                                       has_statuses ? statuses + i : statuses);
+    return i;
+}
+
+/* From the first request that did not end in order, Open MPI's own function continues: it treats
+ * the rest as it would have in a call for all, and progress_waits() can tell which requests it
+ * waits for. */
+static inline int wait_all_rest(size_t ended, size_t count, ompi_request_t **requests,
+                                ompi_status_public_t *statuses)
+{
+    return ended == count
+               ? OMPI_SUCCESS
+               : wait_all_usual(count - ended, requests + ended,
+                                statuses != MPI_STATUSES_IGNORE ? statuses + ended : statuses);
+}
+
+/* MPI_Waitall, without may_share. */
+static int progress_wait_all(size_t count, ompi_request_t **requests,
+                             ompi_status_public_t *statuses)
+{
+    return wait_all_rest(wait_all_in_order(count, requests, statuses), count, requests,
+                         statuses);
 }
 
 /* ---- testing: where ranks share cores, and several requests ---- */
@@ -453,9 +547,9 @@ static int progress_test(ompi_request_t **request, int *done, ompi_status_public
 {
     int err;
 
-    progress.is_tested = true;
+    progress_is_tested(true);
     err = progress.usual.req_test(request, done, status);
-    progress.is_tested = false;
+    progress_is_tested(false);
     return err;
 }
 
@@ -488,10 +582,104 @@ static int progress_test_some(size_t count, ompi_request_t **requests, int *done
 {
     int err;
 
-    progress.is_tested = true;
+    progress_is_tested(true);
     err = progress.usual.req_test_some(count, requests, done, which, statuses);
-    progress.is_tested = false;
+    progress_is_tested(false);
     return err;
+}
+
+/* ---- with may_share ---- */
+
+/* This thread has called. */
+static inline void met(void)
+{
+    bias_enter(&pml.bias);
+    bias_leave(&pml.bias);
+}
+
+static FLATTEN int owned_wait(ompi_request_t **out, ompi_status_public_t *status)
+{
+    bool has_ended;
+    int err;
+
+    bias_enter(&pml.bias);
+    has_ended = likely(!pml.is_mpi_waiting) && wait_ends(out, status, &err);
+    bias_leave(&pml.bias);
+    return likely(has_ended) ? err : progress.usual.req_wait(out, status);
+}
+
+static int owned_wait_all(size_t count, ompi_request_t **requests,
+                          ompi_status_public_t *statuses)
+{
+    size_t ended;
+
+    bias_enter(&pml.bias);
+    ended = pml.is_mpi_waiting ? 0 : wait_all_in_order(count, requests, statuses);
+    bias_leave(&pml.bias);
+    return wait_all_rest(ended, count, requests, statuses);
+}
+
+static int owned_wait_any(size_t count, ompi_request_t **requests, int *which,
+                          ompi_status_public_t *status)
+{
+    met();
+    return progress.usual.req_wait_any(count, requests, which, status);
+}
+
+static int owned_wait_some(size_t count, ompi_request_t **requests, int *done, int *which,
+                           ompi_status_public_t *statuses)
+{
+    met();
+    return progress.usual.req_wait_some(count, requests, done, which, statuses);
+}
+
+static bool is_test_slow(void)
+{
+    return progress.keep < POLLS_TESTED;
+}
+
+static int owned_test(ompi_request_t **request, int *done, ompi_status_public_t *status)
+{
+    met();
+    return is_test_slow() ? progress_test(request, done, status)
+                          : progress.usual.req_test(request, done, status);
+}
+
+static int owned_test_any(size_t count, ompi_request_t **requests, int *which, int *done,
+                          ompi_status_public_t *status)
+{
+    met();
+    return progress_test_any(count, requests, which, done, status);
+}
+
+static int owned_test_all(size_t count, ompi_request_t **requests, int *done,
+                          ompi_status_public_t *statuses)
+{
+    met();
+    return progress_test_all(count, requests, done, statuses);
+}
+
+static int owned_test_some(size_t count, ompi_request_t **requests, int *done, int *which,
+                           ompi_status_public_t *statuses)
+{
+    met();
+    return is_test_slow()
+               ? progress_test_some(count, requests, done, which, statuses)
+               : progress.usual.req_test_some(count, requests, done, which, statuses);
+}
+
+static void take_owned(void)
+{
+    ompi_request_functions = (ompi_request_fns_t){
+        .req_test = owned_test,
+        .req_test_any = owned_test_any,
+        .req_test_all = owned_test_all,
+        .req_test_some = owned_test_some,
+        .req_wait = owned_wait,
+        .req_wait_any = owned_wait_any,
+        .req_wait_all = owned_wait_all,
+        .req_wait_some = owned_wait_some,
+    };
 }
 
 /* ---- ranks that share cores ---- */
@@ -521,12 +709,14 @@ int pml_progress_open(void)
         ompi_request_functions.req_wait = progress_wait;
         ompi_request_functions.req_wait_all = progress_wait_all;
     }
-    if (!pml.has_threads && progress.keep < POLLS_TESTED) {
+    if (!pml.may_share && is_test_slow()) {
         ompi_request_functions.req_test = progress_test;
         ompi_request_functions.req_test_some = progress_test_some;
     }
+    if (pml.may_share && !pml.is_shared)
+        take_owned();
     (void)mbx_explain_waits(pml.ep, progress_waits);
-    if (pml.has_threads)
+    if (pml.may_share)
         pml_threads_take_requests();
     else
         (void)mbx_explain_unstarted(pml.ep, pml_persistent_unstarted);
@@ -534,9 +724,9 @@ int pml_progress_open(void)
 }
 
 /* Open MPI itself would unregister the callback too late: after the endpoint has closed. */
-void pml_progress_close(void)
+void pml_progress_close(int (*registered)(void))
 {
-    (void)opal_progress_unregister(pml_progress);
+    (void)opal_progress_unregister(registered);
     if (progress.usual.req_wait != NULL)
         ompi_request_functions = progress.usual;
     progress.usual = (ompi_request_fns_t){0};

@@ -22,7 +22,7 @@ static inline void *recv_buffer(pml_recv_t *recv, void *buf, size_t count,
                                 const ompi_datatype_t *type, struct recv_args *args)
 {
     args->options =
-        (struct mbx_options){.user = recv, .flags = pml.done, .done = pml_recv_done};
+        (struct mbx_options){.user = recv, .flags = MBX_DONE, .done = pml_recv_done};
     if (likely(pml_data_is_flat(type, count)))
         return pml_data_flat(buf, type);
     pml_data_recv(&recv->super.req_base, &recv->own, buf, count, type, &args->layout);
@@ -39,7 +39,7 @@ static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
     return pml_error(err);
 }
 
-/* Posts with threads, or for a non-contiguous buffer. */
+/* Posts for a non-contiguous buffer. */
 static OUT_OF_LINE int recv_post(pml_recv_t *recv, struct pml_wanted wanted, void *buf,
                                  size_t count, ompi_datatype_t *type)
 {
@@ -72,7 +72,7 @@ static inline int recv_go(pml_recv_t *recv, void *buf, size_t count, ompi_dataty
 
     if (unlikely(err != OMPI_SUCCESS))
         return err;
-    return likely(!pml.has_threads) && likely(pml_data_is_flat(type, count))
+    return likely(pml_data_is_flat(type, count))
                ? recv_post_flat(recv, wanted, buf, count, type)
                : recv_post(recv, wanted, buf, count, type);
 }
@@ -257,7 +257,7 @@ void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completio
         recv_ended(recv, completion->error);
 }
 
-/* Called inside the library, without threads. */
+/* Called inside the library. */
 void pml_recv_done(const struct mbx_completion *completion)
 {
     pml_recv_t *recv = completion->user;

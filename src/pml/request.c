@@ -6,17 +6,42 @@
  *    ^                                                     ├── both: back to the list
  *    └──────────────────────────── freed by MPI ───────────┘
  *
- * MPI may free a request before it is complete, after, or from within its completion; and with
- * threads at the same moment.  So each of the two ends is marked, and the thread that marks the
- * second one gives the request back.  A completion sets its mark last, unless there is a callback.
+ * MPI may free a request before it is complete, after, or from within its completion; and, if all
+ * is shared, at the same moment.  So each of the two ends is marked, in a field of Open MPI's, and
+ * the thread that marks the second one gives the request back.  The two fields are one word for an
+ * atomic operation.  A completion sets its mark last, unless there is a callback.
+ *
+ * A request keeps its communicator.  With MPI_THREAD_MULTIPLE a second thread may change the
+ * communicator's count of references without a call of ours, so ours is changed atomically: once
+ * for all requests of a communicator, which are counted here, and never for a predefined
+ * communicator, which nobody can free.
  *
  * A persistent request that is not active is complete and not freed.
  *
  * Invariant
  *   I1  a request that is back, or was never used, is not persistent and has no callback, nothing
  *       to release, and no Fortran handle
+ *   I2  with may_share, one reference to a communicator is ours while its `requests` is not 0
  */
 #include "pml/pml.h"
+
+#include <stddef.h>
+
+/* One of the two ends of a request, in the word of both fields. */
+enum request_end { REQUEST_ENDS_COMPLETE, REQUEST_ENDS_FREED };
+
+typedef uint64_t __attribute__((may_alias)) request_ends_word;
+
+union request_ends {
+    int32_t ends[2]; /* by enum request_end */
+    request_ends_word word;
+};
+
+static_assert(offsetof(mca_pml_base_request_t, req_free_called) ==
+                      offsetof(mca_pml_base_request_t, req_pml_complete) + sizeof(int32_t) &&
+                  offsetof(mca_pml_base_request_t, req_pml_complete) % sizeof(uint64_t) == 0 &&
+                  sizeof((mca_pml_base_request_t *)0)->req_pml_complete == sizeof(int32_t),
+              "both ends are in one word");
 
 static int request_free_send(ompi_request_t **request);
 static int request_cancel_send(ompi_request_t *request, int flag);
@@ -142,47 +167,87 @@ static inline void recv_keep(pml_recv_t *recv)
     pml.spare = recv;
 }
 
-/* Without threads the receive is kept here: the list uses locks and atomic counts. */
-static inline void recv_drop(pml_recv_t *recv)
+static void recv_give_back(pml_recv_t *recv)
 {
-    if (!pml.has_threads) {
-        recv_keep(recv);
-        return;
-    }
     list_gets(recv);
     opal_free_list_return(&mca_pml_base_recv_requests, (opal_free_list_item_t *)recv);
 }
 
-/* Increments a reference count: without threads without an atomic instruction. */
-static inline void retain(opal_object_t *object)
+/* A receive is kept here, unless all is shared: the list uses locks and atomic counts. */
+static inline void recv_drop(pml_recv_t *recv)
 {
-    if (unlikely(pml.has_threads)) {
-        OBJ_RETAIN(object);
-    } else {
-        object->obj_reference_count++;
+    if (!pml.is_shared)
+        recv_keep(recv);
+    else
+        recv_give_back(recv);
+}
+
+void pml_requests_share(void)
+{
+    pml_recv_t *recv;
+
+    while ((recv = pml.spare) != NULL) {
+        pml.spare = recv->own.next_spare;
+        recv_give_back(recv);
     }
 }
 
-static OUT_OF_LINE void pml_request_release(opal_object_t *object)
+/* ---- the communicator of a request ---- */
+
+static OUT_OF_LINE void object_release(opal_object_t *object)
 {
     OBJ_RELEASE(object);
 }
 
-static inline void release_alone(opal_object_t *object)
+/* Adds to the number of requests that name a communicator; the number before. */
+static inline uint32_t comm_count(struct pml_comm *own, int32_t change)
 {
-    int32_t left = object->obj_reference_count - 1;
+    uint32_t before = atomic_load_explicit(&own->requests, memory_order_relaxed);
 
-    if (unlikely(left == 0))
-        pml_request_release(object);
+    if (unlikely(pml.is_shared))
+        return atomic_fetch_add(&own->requests, (uint32_t)change);
+    atomic_store_explicit(&own->requests, before + (uint32_t)change, memory_order_relaxed);
+    return before;
+}
+
+/* With may_share. */
+static void comm_retain_counted(ompi_communicator_t *comm)
+{
+    if (!OMPI_COMM_IS_INTRINSIC(comm) && comm_count(pml_comm_of(comm), 1) == 0)
+        OBJ_RETAIN(comm);
+}
+
+static void comm_release_counted(ompi_communicator_t *comm)
+{
+    if (!OMPI_COMM_IS_INTRINSIC(comm) && comm_count(pml_comm_of(comm), -1) == 1)
+        object_release((opal_object_t *)comm);
+}
+
+static inline void comm_retain(ompi_communicator_t *comm)
+{
+    if (unlikely(pml.may_share))
+        comm_retain_counted(comm);
     else
-        object->obj_reference_count = left;
+        ((opal_object_t *)comm)->obj_reference_count++;
+}
+
+static inline void comm_release(ompi_communicator_t *comm)
+{
+    opal_object_t *object = (opal_object_t *)comm;
+
+    if (unlikely(pml.may_share))
+        comm_release_counted(comm);
+    else if (unlikely(object->obj_reference_count == 1))
+        object_release(object);
+    else
+        object->obj_reference_count--;
 }
 
 static void request_describe(mca_pml_base_request_t *base, const void *buf, size_t count,
                              ompi_datatype_t *type, int peer, int tag,
                              ompi_communicator_t *comm, bool is_persistent)
 {
-    retain((opal_object_t *)comm);
+    comm_retain(comm);
     OMPI_DATATYPE_RETAIN(type);
     if (is_persistent)
         base->req_ompi.req_persistent = true;
@@ -225,7 +290,7 @@ static inline void request_forget(mca_pml_base_request_t *base)
 void pml_request_give_back(mca_pml_base_request_t *base)
 {
     request_forget(base);
-    pml_request_release((opal_object_t *)base->req_comm);
+    comm_release(base->req_comm);
     if (unlikely(base->req_ompi.req_persistent))
         pml_persistent_end(base);
     if (base->req_type == MCA_PML_REQUEST_SEND)
@@ -237,18 +302,31 @@ void pml_request_give_back(mca_pml_base_request_t *base)
 void pml_recv_end(pml_recv_t *recv)
 {
     request_forget(&recv->super.req_base);
-    release_alone((opal_object_t *)recv->super.req_base.req_comm);
+    comm_release(recv->super.req_base.req_comm);
     recv_keep(recv);
 }
 
-/* Marks one end; the base's own field is set already.  True if the other end was marked
- * before.  With threads both may come at the same time. */
-static inline bool request_ends(const mca_pml_base_request_t *base, struct pml_own *own,
-                                int end)
+/* Both ends may come at the same time. */
+static bool request_ends_shared(mca_pml_base_request_t *base, enum request_end end)
 {
-    if (unlikely(pml.has_threads))
-        return (atomic_fetch_or(&own->ends, end) | end) == (PML_COMPLETE | PML_FREED);
-    return end == PML_COMPLETE ? base->req_free_called : base->req_pml_complete;
+    union request_ends mark = {.word = 0};
+
+    mark.ends[end] = true;
+    mark.word |= __atomic_fetch_or((request_ends_word *)(uintptr_t)&base->req_pml_complete,
+                                   mark.word, __ATOMIC_SEQ_CST);
+    return mark.ends[REQUEST_ENDS_COMPLETE] && mark.ends[REQUEST_ENDS_FREED];
+}
+
+/* Marks one end.  True if the other end was marked before. */
+static inline bool request_ends(mca_pml_base_request_t *base, enum request_end end)
+{
+    if (unlikely(pml.is_shared))
+        return request_ends_shared(base, end);
+    if (end == REQUEST_ENDS_COMPLETE)
+        base->req_pml_complete = true;
+    else
+        base->req_free_called = true;
+    return end == REQUEST_ENDS_COMPLETE ? base->req_free_called : base->req_pml_complete;
 }
 
 /* A callback of Open MPI's own parts may free the request, or start it again: so the mark comes
@@ -257,20 +335,22 @@ static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct p
 {
     ompi_request_complete_fn_t callback = base->req_ompi.req_complete_cb;
 
-    bool is_freed, is_complete;
+    bool is_freed, is_complete, was_inside;
 
     base->req_ompi.req_complete_cb = NULL;
     if (own->event != 0) { /* order_recv.c's callback neither frees nor starts it */
         (void)callback(&base->req_ompi);
         ompi_request_complete(&base->req_ompi, true);
-        if (request_ends(base, own, PML_COMPLETE))
+        if (request_ends(base, REQUEST_ENDS_COMPLETE))
             pml_request_give_back(base);
         return;
     }
-    is_freed = request_ends(base, own, PML_COMPLETE);
+    is_freed = request_ends(base, REQUEST_ENDS_COMPLETE);
+    was_inside = pml_step_out();
     ++*pml_calling_back();
     is_complete = callback(&base->req_ompi) == 0;
     --*pml_calling_back();
+    pml_step_in(was_inside);
     if (!is_complete)
         return;
     ompi_request_complete(&base->req_ompi, true);
@@ -280,27 +360,26 @@ static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct p
 
 void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own)
 {
-    base->req_pml_complete = true;
     if (unlikely(base->req_ompi.req_complete_cb != NULL)) {
         request_call_back(base, own);
         return;
     }
     ompi_request_complete(&base->req_ompi, true);
-    if (request_ends(base, own, PML_COMPLETE))
+    if (request_ends(base, REQUEST_ENDS_COMPLETE))
         pml_request_give_back(base);
 }
 
-void pml_request_settle(struct pml_own *own)
+void pml_request_settle(const mca_pml_base_request_t *base)
 {
-    while (pml.has_threads && !(atomic_load(&own->ends) & PML_COMPLETE))
+    while (pml.is_shared && !__atomic_load_n(&base->req_pml_complete, __ATOMIC_ACQUIRE))
         ;
 }
 
-static int request_free(ompi_request_t **request, mca_pml_base_request_t *base,
-                        struct pml_own *own)
+static int request_free(ompi_request_t **request)
 {
-    base->req_free_called = true;
-    if (request_ends(base, own, PML_FREED))
+    mca_pml_base_request_t *base = (mca_pml_base_request_t *)*request;
+
+    if (request_ends(base, REQUEST_ENDS_FREED))
         pml_request_give_back(base);
     *request = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;
@@ -313,30 +392,37 @@ void pml_send_let_go(pml_send_t *send)
     ompi_communicator_t *comm = base->req_comm;
     const ompi_proc_t *proc;
 
-    if (pml.has_threads || comm == MPI_COMM_WORLD)
+    if (pml.may_share || comm == MPI_COMM_WORLD)
         return;
     proc = ompi_comm_peer_lookup(comm, base->req_peer);
     base->req_peer =
         proc != NULL && pml_series_job(proc) == 0 ? (int)proc->super.proc_name.vpid : -1;
     base->req_comm = base->req_ompi.req_mpi_object.comm = MPI_COMM_WORLD;
-    retain((opal_object_t *)MPI_COMM_WORLD);
-    pml_request_release((opal_object_t *)comm);
+    comm_retain(MPI_COMM_WORLD);
+    comm_release(comm);
 }
 
 static int request_free_send(ompi_request_t **request)
 {
     pml_send_t *send = (pml_send_t *)*request;
+    int err;
 
+    pml_enter();
     if (!send->super.req_base.req_pml_complete)
         pml_send_let_go(send);
-    return request_free(request, &send->super.req_base, &send->own);
+    err = request_free(request);
+    pml_leave();
+    return err;
 }
 
 int pml_request_free_recv(ompi_request_t **request)
 {
-    pml_recv_t *recv = (pml_recv_t *)*request;
+    int err;
 
-    return request_free(request, &recv->super.req_base, &recv->own);
+    pml_enter();
+    err = request_free(request);
+    pml_leave();
+    return err;
 }
 
 /* The completion reports whether the cancel came in time. */
@@ -344,8 +430,10 @@ static int request_cancel_send(ompi_request_t *request, int flag)
 {
     pml_send_t *send = (pml_send_t *)request;
 
+    pml_enter();
     if (flag && !REQUEST_COMPLETE(request))
         mbx_cancel(pml.ep, send->own.handle);
+    pml_leave();
     return OMPI_SUCCESS;
 }
 
@@ -353,7 +441,9 @@ static int request_cancel_recv(ompi_request_t *request, int flag)
 {
     pml_recv_t *recv = (pml_recv_t *)request;
 
+    pml_enter();
     if (flag && !REQUEST_COMPLETE(request))
         mbx_cancel(pml.ep, recv->own.handle);
+    pml_leave();
     return OMPI_SUCCESS;
 }

@@ -27,7 +27,7 @@ static inline int send_bytes(pml_send_t *send, const void *bytes, size_t size,
     struct mbx_options options = {
         .user = send,
         .data = own->rank,
-        .flags = MBX_AT_ONCE | pml.done | (layout != NULL ? MBX_LAYOUT : 0u),
+        .flags = MBX_AT_ONCE | MBX_DONE | (layout != NULL ? MBX_LAYOUT : 0u),
         .layout = layout,
         .done =
             send->own.is_converted || send->own.copy != NULL ? pml_later_done : pml_send_done};
@@ -87,7 +87,6 @@ static OUT_OF_LINE int send_buffered(pml_send_t *send, const void *buf, size_t c
     pml_send_describe(send, buf, count, type, dst, tag, MCA_PML_BASE_SEND_BUFFERED, comm,
                       false);
     send->super.req_base.req_free_called = true;
-    atomic_store(&send->own.ends, PML_FREED);
     rc = send_go(send, buf, count, type, dst, tag, MCA_PML_BASE_SEND_BUFFERED, comm);
     if (rc != 0)
         pml_request_give_back(&send->super.req_base);
@@ -106,7 +105,7 @@ static inline int send_begin(pml_send_t *send, const void *buf, size_t count,
 {
     int rc;
 
-    pml_request_begin(&send->super.req_base, &send->own);
+    pml_request_begin(&send->super.req_base);
     if (unlikely(mode == MCA_PML_BASE_SEND_BUFFERED))
         return send_buffered(send, buf, count, type, dst, tag, comm);
     send->super.req_base.req_comm = comm;
@@ -230,7 +229,7 @@ void pml_send_completed(pml_send_t *send, const struct mbx_completion *completio
             pml_error_of_rank(base->req_comm, base->req_peer, completion->error);
 }
 
-/* Called inside the library, without threads. */
+/* Called inside the library. */
 void pml_send_done(const struct mbx_completion *completion)
 {
     pml_send_t *send = completion->user;

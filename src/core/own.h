@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * own.h - an endpoint of many threads (MBX_THREADS=many) that takes no lock as long as its user
+ * lets one thread in at a time: for the component, which knows how many threads call it.
+ */
+#ifndef CORE_OWN_H
+#define CORE_OWN_H
+
+#include <stdbool.h>
+
+struct mbx_ep;
+
+/* From now on ep is used as with MBX_THREADS=one.  Before any other thread knows it. */
+void ep_own(struct mbx_ep *ep);
+
+/* From now on ep takes its lock.  No thread is in a call, except one that sleeps, between the two
+ * hooks of mbx_sleep(). */
+void ep_share(struct mbx_ep *ep);
+
+/* Was ep opened by the parent of this process? */
+bool forked_is_parents(const struct mbx_ep *ep);
+
+#endif
