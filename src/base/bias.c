@@ -103,7 +103,7 @@ static void bias_take_away(struct bias *bias)
     bias_barrier();
     if (!bias_await_owner(bias))
         return;
-    bias->use->share();
+    bias->use->share(bias);
     atomic_store_explicit(&bias->owner, BIAS_NOBODY, memory_order_relaxed);
     atomic_store_explicit(&bias->state, BIAS_SHARED, memory_order_release);
     sys_futex_wake(&bias->state, INT32_MAX);
@@ -121,12 +121,12 @@ static void bias_await_share(const struct bias *bias)
 
 /* ---- entering ---- */
 
-/* The owner has counted itself inside, and finds that another thread has revoked. */
-static void bias_give_up(struct bias *bias)
+OUT_OF_LINE void bias_give_up(struct bias *bias)
 {
     if (atomic_load_explicit(&bias->inside, memory_order_relaxed) > 1)
         return; /* nested: the other thread waits for the outermost call */
-    bias_leave(bias);
+    /* not bias_leave(): there may be no owner any more */
+    atomic_store_explicit(&bias->inside, 0, memory_order_release);
     bias_await_share(bias);
 }
 
@@ -145,9 +145,7 @@ OUT_OF_LINE void bias_enter_slowly(struct bias *bias)
 {
     uint32_t owned = BIAS_OWNED;
 
-    if (bias_is_mine(bias)) {
-        bias_give_up(bias);
-    } else if (atomic_load_explicit(&bias->state, memory_order_acquire) == BIAS_SHARED) {
+    if (atomic_load_explicit(&bias->state, memory_order_acquire) == BIAS_SHARED) {
         return;
     } else if (atomic_load_explicit(&bias->owner, memory_order_relaxed) == 0 &&
                !bias->use->has_begun()) {

@@ -51,9 +51,11 @@ enum bias_state {
 
 #define BIAS_NOBODY ((uintptr_t)1) /* owner, in state SHARED */
 
+struct bias;
+
 struct bias_use {
     /* Prepares the data for many threads.  Called once, while no thread is inside. */
-    void (*share)(void);
+    void (*share)(struct bias *bias);
     /* False: only one thread can come so far, and need not be remembered. */
     bool (*has_begun)(void);
     /* True: the other threads are gone (after fork()), so that nobody waits for them. */
@@ -72,8 +74,10 @@ struct bias {
  * is NULL.  share() is then not called. */
 bool bias_open(struct bias *bias, const struct bias_use *use);
 
-/* The slow path. */
+/* The slow paths: of a thread that is not the owner, and of the owner, which has counted itself
+ * inside and finds that another thread has revoked. */
 void bias_enter_slowly(struct bias *bias);
+void bias_give_up(struct bias *bias);
 
 /* A number that no two living threads have. */
 static inline uintptr_t bias_self(void)
@@ -98,10 +102,11 @@ static inline void bias_enter(struct bias *bias)
 {
     if (likely(bias_is_mine(bias))) {
         bias_count(bias, atomic_load_explicit(&bias->inside, memory_order_relaxed) + 1);
-        if (likely(atomic_load_explicit(&bias->state, memory_order_relaxed) == BIAS_OWNED))
-            return;
+        if (unlikely(atomic_load_explicit(&bias->state, memory_order_relaxed) != BIAS_OWNED))
+            bias_give_up(bias);
+    } else {
+        bias_enter_slowly(bias);
     }
-    bias_enter_slowly(bias);
 }
 
 static inline void bias_leave(struct bias *bias)

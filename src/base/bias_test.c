@@ -26,16 +26,19 @@
 #include "base/sys.h"
 
 #define SWITCHES 10000
-#define CALLS    40 /* of each thread, for each switch */
+#define CALLS    40          /* of each thread, for each switch */
+#define FAR      (64u << 20) /* bytes, more than the caches hold */
 
 /* The data of the threads.  Both counts are equal while nobody is in the middle of a call. */
-static struct {
+struct data {
     struct bias bias;
     struct lock lock;
     bool is_shared; /* guarded by the bias */
     unsigned shares;
     uint64_t begun, ended; /* guarded by the bias, and then by the lock */
-} data;
+};
+
+static struct data data; /* of the single cases */
 
 static bool has_begun = true;
 static _Atomic bool is_gone;
@@ -50,11 +53,13 @@ static void check(bool ok, const char *what)
     abort();
 }
 
-static void share(void)
+static void share(struct bias *bias)
 {
-    check(data.begun == data.ended, "a thread is inside while the data is switched");
-    data.shares++;
-    data.is_shared = true;
+    struct data *d = container_of(bias, struct data, bias);
+
+    check(d->begun == d->ended, "a thread is inside while the data is switched");
+    d->shares++;
+    d->is_shared = true;
 }
 
 static bool begun(void)
@@ -97,112 +102,112 @@ static void pause_for(uint64_t turns)
 /* ---- calls ---- */
 
 /* Uses the data: with the lock once it is shared. */
-static void use_data(uint64_t turns)
+static void use_data(struct data *d, uint64_t turns)
 {
-    bool is_locked = data.is_shared;
+    bool is_locked = d->is_shared;
 
     if (is_locked)
-        lock_take(&data.lock);
-    check(data.begun == data.ended, "two are inside");
-    data.begun++;
+        lock_take(&d->lock);
+    check(d->begun == d->ended, "two are inside");
+    d->begun++;
     pause_for(turns);
-    data.ended++;
+    d->ended++;
     if (is_locked)
-        lock_give(&data.lock);
+        lock_give(&d->lock);
 }
 
 /* A call that uses the data around a nested one. */
-static void use_nested(uint64_t turns)
+static void use_nested(struct data *d, uint64_t turns)
 {
-    bool is_locked = data.is_shared;
-
-    if (is_locked) {
-        use_data(turns);
+    if (d->is_shared) {
+        use_data(d, turns);
         return;
     }
-    data.begun++;
-    bias_enter(&data.bias);
-    check(!data.is_shared, "a nested call gives the data up");
-    check(!bias_step_out(&data.bias), "a nested call steps out");
-    bias_leave(&data.bias);
+    d->begun++;
+    bias_enter(&d->bias);
+    check(!d->is_shared, "a nested call gives the data up");
+    check(!bias_step_out(&d->bias), "a nested call steps out");
+    bias_leave(&d->bias);
     pause_for(turns);
-    data.ended++;
+    d->ended++;
 }
 
-static void call(struct random *random)
-{
-    uint64_t kind = random_below(random, 4), turns = random_below(random, 20);
+/* A store that misses the caches: the store that counts the owner inside waits for it, so that
+ * the barrier matters. */
+static unsigned char far_away[FAR];
 
-    bias_enter(&data.bias);
-    use_data(turns);
+static void call(struct data *d, struct random *random)
+{
+    uint64_t kind = random_below(random, 8), turns = random_below(random, 10);
+    volatile unsigned char *late = &far_away[random_below(random, FAR)];
+
+    *late = 1;
+    bias_enter(&d->bias);
+    use_data(d, turns);
     if (kind == 1) {
-        use_nested(turns);
+        use_nested(d, turns);
     } else if (kind == 2) {
-        bool was_inside = bias_step_out(&data.bias);
+        bool was_inside = bias_step_out(&d->bias);
 
         pause_for(turns);
-        bias_step_in(&data.bias, was_inside);
-        use_data(turns);
+        bias_step_in(&d->bias, was_inside);
+        use_data(d, turns);
     }
-    bias_leave(&data.bias);
-    pause_for(random_below(random, 20));
+    bias_leave(&d->bias);
 }
 
 /* ---- many switches ---- */
 
-/* One after the other, with threads that stay. */
-static struct {
-    _Atomic unsigned round; /* that may begin; SWITCHES + 1: the end */
-    _Atomic unsigned ended[2];
-} rounds;
+static struct data many[SWITCHES];
+static _Atomic unsigned reached[2]; /* the data at which each thread is, + 1 */
 
-static void wait_for(_Atomic unsigned *word, unsigned value)
+/* Waits a little for the other thread, to meet it in its calls of the same data. */
+static void meet(unsigned which, unsigned round)
 {
-    while (atomic_load_explicit(word, memory_order_acquire) != value)
-        sys_yield();
+    atomic_store_explicit(&reached[which], round + 1, memory_order_relaxed);
+    for (int i = 0;
+         i < 1000 && atomic_load_explicit(&reached[!which], memory_order_relaxed) <= round; i++)
+        cpu_relax();
 }
 
-/* Thread 0 calls at once, thread 1 after a random time. */
 static void *make_calls(void *arg)
 {
     unsigned which = *(unsigned *)arg;
     struct random random;
 
     random_seed(&random, which);
-    for (unsigned round = 1; round <= SWITCHES; round++) {
-        wait_for(&rounds.round, round);
-        if (which == 1)
-            pause_for(random_below(&random, 1500));
+    for (unsigned round = 0; round < SWITCHES; round++) {
+        meet(which, round);
+        if (which == 1) /* the moment of a call of thread 0 */
+            pause_for(random_below(&random, 200));
         for (int i = 0; i < CALLS; i++)
-            call(&random);
-        atomic_store_explicit(&rounds.ended[which], round, memory_order_release);
+            call(&many[round], &random);
     }
     return NULL;
 }
 
 static void test_many_switches(void **state)
 {
-    unsigned which[2] = {0, 1}, owned = 0;
+    unsigned which[2] = {0, 1};
     pthread_t threads[2];
 
     (void)state;
-    memset(&rounds, 0, sizeof rounds);
+    has_begun = true;
+    is_gone = false;
+    memset(many, 0, sizeof many);
+    for (int i = 0; i < SWITCHES; i++)
+        assert_true(bias_open(&many[i].bias, &use));
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, make_calls, &which[i]), 0);
-    for (unsigned round = 1; round <= SWITCHES; round++) {
-        data_open(true);
-        atomic_store_explicit(&rounds.round, round, memory_order_release);
-        wait_for(&rounds.ended[0], round);
-        wait_for(&rounds.ended[1], round);
-        assert_int_equal(data.shares, 1);
-        assert_true(data.begun == data.ended);
-        assert_true(data.begun >= 2 * CALLS);
-        assert_int_equal(data.bias.inside, 0);
-        owned += data.bias.state == BIAS_SHARED;
-    }
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(owned, SWITCHES);
+    for (int i = 0; i < SWITCHES; i++) {
+        assert_int_equal(many[i].shares, 1);
+        assert_true(many[i].begun == many[i].ended);
+        assert_true(many[i].begun >= 2 * CALLS);
+        assert_int_equal(many[i].bias.inside, 0);
+        assert_int_equal(many[i].bias.state, BIAS_SHARED);
+    }
 }
 
 /* ---- single cases ---- */
@@ -210,7 +215,7 @@ static void test_many_switches(void **state)
 static void *call_once(void *arg)
 {
     bias_enter(&data.bias);
-    use_data(0);
+    use_data(&data, 0);
     bias_leave(&data.bias);
     return arg;
 }
@@ -272,7 +277,7 @@ static void test_an_owner_that_sleeps(void **state)
     call_in_thread();
     bias_step_in(&data.bias, was_inside);
     assert_true(data.is_shared);
-    use_data(0);
+    use_data(&data, 0);
     bias_leave(&data.bias);
     assert_int_equal(data.bias.inside, 0);
 }

@@ -20,8 +20,9 @@
 
 /* ---- the end of the ownership ---- */
 
-static void owner_share(void)
+static void owner_share(struct bias *bias)
 {
+    (void)bias;
     pml.is_shared = pml.is_mpi_waiting = true;
     pml_requests_share();
     ep_share(pml.ep);

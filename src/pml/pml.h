@@ -223,8 +223,9 @@ void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own);
 /* req_free of all receives. */
 int pml_request_free_recv(ompi_request_t **request);
 
-/* Frees a complete receive for MPI_Wait, unless all is shared. */
+/* Frees a complete receive for MPI_Wait: without may_share, or with it unless all is shared. */
 void pml_recv_end(pml_recv_t *recv);
+void pml_recv_end_owned(pml_recv_t *recv);
 
 /* Gives the spare receives to Open MPI's list, from which all threads take theirs. */
 void pml_requests_share(void);

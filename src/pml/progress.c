@@ -366,6 +366,14 @@ static inline void wait_alone(ompi_request_t *request)
         wait_long(request);
 }
 
+static inline void recv_end(ompi_request_t *request, bool may_share)
+{
+    if (may_share)
+        pml_recv_end_owned((pml_recv_t *)request);
+    else
+        pml_recv_end((pml_recv_t *)request);
+}
+
 static OUT_OF_LINE void wait_outside(ompi_request_t *request)
 {
     bool was_inside = pml_step_out();
@@ -383,8 +391,10 @@ void pml_wait(ompi_request_t *request)
 }
 
 /* The short path of MPI_Wait, for our own requests that succeed and are not persistent.  False:
- * Open MPI's own function must do it, or the rest of it. */
-static inline bool wait_ends(ompi_request_t **out, ompi_status_public_t *status, int *err)
+ * Open MPI's own function must do it, or the rest of it.  may_share is a constant, as below: so
+ * without threads it costs nothing. */
+static inline bool wait_ends(ompi_request_t **out, ompi_status_public_t *status, int *err,
+                             bool may_share)
 {
     ompi_request_t *request = *out;
 
@@ -392,7 +402,7 @@ static inline bool wait_ends(ompi_request_t **out, ompi_status_public_t *status,
         return false;
     if (!REQUEST_COMPLETE(request)) {
         wait_alone(request);
-        if (unlikely(pml.is_shared))
+        if (may_share && unlikely(pml.is_shared))
             return false;
     }
     if (unlikely(request->req_persistent) ||
@@ -404,7 +414,7 @@ static inline bool wait_ends(ompi_request_t **out, ompi_status_public_t *status,
         *err = request->req_free(out);
         return true;
     }
-    pml_recv_end((pml_recv_t *)request);
+    recv_end(request, may_share);
     *out = MPI_REQUEST_NULL;
     *err = OMPI_SUCCESS;
     return true;
@@ -415,7 +425,8 @@ static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *sta
 {
     int err;
 
-    return likely(wait_ends(out, status, &err)) ? err : progress.usual.req_wait(out, status);
+    return likely(wait_ends(out, status, &err, false)) ? err
+                                                       : progress.usual.req_wait(out, status);
 }
 
 /* Open MPI's own MPI_Testall, MPI_Testany (4.1 and 5.0) and MPI_Waitall (5.0) lose the error of
@@ -435,7 +446,8 @@ static inline void wait_prefetch(const ompi_request_t *request)
 /* Ends a complete request in MPI_Waitall.  False: Open MPI must do it, because the request is
  * not ours, is persistent or has failed.  req_free identifies our requests; it is in a cache
  * line that is needed anyway. */
-static inline bool wait_all_ends(ompi_request_t **out, ompi_status_public_t *status)
+static inline bool wait_all_ends(ompi_request_t **out, ompi_status_public_t *status,
+                                 bool may_share)
 {
     ompi_request_t *request = *out;
 
@@ -445,7 +457,7 @@ static inline bool wait_all_ends(ompi_request_t **out, ompi_status_public_t *sta
     if (likely(request->req_free == pml_request_free_recv)) {
         if (status != NULL)
             *status = request->req_status;
-        pml_recv_end((pml_recv_t *)request);
+        recv_end(request, may_share);
     } else if (request == &ompi_request_empty || request == MPI_REQUEST_NULL) {
         /* a send that has left at once, or MPI_REQUEST_NULL */
         if (status != NULL)
@@ -504,7 +516,7 @@ static int wait_all_usual(size_t count, ompi_request_t **requests,
 /* Ends requests in order while each completes before a yield, and one thread calls.  Their
  * number. */
 static inline size_t wait_all_in_order(size_t count, ompi_request_t **requests,
-                                       ompi_status_public_t *statuses)
+                                       ompi_status_public_t *statuses, bool may_share)
 {
     bool has_statuses = statuses != MPI_STATUSES_IGNORE;
     size_t i;
@@ -515,7 +527,7 @@ static inline size_t wait_all_in_order(size_t count, ompi_request_t **requests,
         if (!REQUEST_COMPLETE(requests[i]) &&
             (requests[i]->req_type != OMPI_REQUEST_PML || !wait_short(requests[i])))
             break; /* other requests (nonblocking collectives) need Open MPI's progress */
-        if (!wait_all_ends(&requests[i], has_statuses ? &statuses[i] : NULL))
+        if (!wait_all_ends(&requests[i], has_statuses ? &statuses[i] : NULL, may_share))
             break;
     }
     return i;
@@ -537,7 +549,7 @@ static inline int wait_all_rest(size_t ended, size_t count, ompi_request_t **req
 static int progress_wait_all(size_t count, ompi_request_t **requests,
                              ompi_status_public_t *statuses)
 {
-    return wait_all_rest(wait_all_in_order(count, requests, statuses), count, requests,
+    return wait_all_rest(wait_all_in_order(count, requests, statuses, false), count, requests,
                          statuses);
 }
 
@@ -603,7 +615,7 @@ static FLATTEN int owned_wait(ompi_request_t **out, ompi_status_public_t *status
     int err;
 
     bias_enter(&pml.bias);
-    has_ended = likely(!pml.is_mpi_waiting) && wait_ends(out, status, &err);
+    has_ended = likely(!pml.is_mpi_waiting) && wait_ends(out, status, &err, true);
     bias_leave(&pml.bias);
     return likely(has_ended) ? err : progress.usual.req_wait(out, status);
 }
@@ -614,7 +626,7 @@ static int owned_wait_all(size_t count, ompi_request_t **requests,
     size_t ended;
 
     bias_enter(&pml.bias);
-    ended = pml.is_mpi_waiting ? 0 : wait_all_in_order(count, requests, statuses);
+    ended = pml.is_mpi_waiting ? 0 : wait_all_in_order(count, requests, statuses, true);
     bias_leave(&pml.bias);
     return wait_all_rest(ended, count, requests, statuses);
 }

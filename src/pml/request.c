@@ -231,16 +231,23 @@ static inline void comm_retain(ompi_communicator_t *comm)
         ((opal_object_t *)comm)->obj_reference_count++;
 }
 
-static inline void comm_release(ompi_communicator_t *comm)
+static inline void comm_release_alone(ompi_communicator_t *comm)
 {
     opal_object_t *object = (opal_object_t *)comm;
+    int32_t left = object->obj_reference_count - 1;
 
-    if (unlikely(pml.may_share))
-        comm_release_counted(comm);
-    else if (unlikely(object->obj_reference_count == 1))
+    if (unlikely(left == 0))
         object_release(object);
     else
-        object->obj_reference_count--;
+        object->obj_reference_count = left;
+}
+
+static inline void comm_release(ompi_communicator_t *comm)
+{
+    if (unlikely(pml.may_share))
+        comm_release_counted(comm);
+    else
+        comm_release_alone(comm);
 }
 
 static void request_describe(mca_pml_base_request_t *base, const void *buf, size_t count,
@@ -302,7 +309,14 @@ void pml_request_give_back(mca_pml_base_request_t *base)
 void pml_recv_end(pml_recv_t *recv)
 {
     request_forget(&recv->super.req_base);
-    comm_release(recv->super.req_base.req_comm);
+    comm_release_alone(recv->super.req_base.req_comm);
+    recv_keep(recv);
+}
+
+void pml_recv_end_owned(pml_recv_t *recv)
+{
+    request_forget(&recv->super.req_base);
+    comm_release_counted(recv->super.req_base.req_comm);
     recv_keep(recv);
 }
 

@@ -34,7 +34,9 @@ OPTIONS = ["--buildtype=release", "-Db_lto=true", "-Db_ndebug=false", "-Dtests=f
            "-Dc_args=-Wformat -Werror=format-security"]
 ALWAYS = ["libmatchbox.so"]
 COMPONENT = "src/pml/mca_pml_matchbox.so"
-OF_WAY = {"native": [], "pml": [COMPONENT], "record": [COMPONENT, "src/pml/libmatchbox-preload.so"],
+MANY = "-many"  # with MPI_THREAD_MULTIPLE
+OF_WAY = {"native": [], "pml": [COMPONENT], "pml" + MANY: [COMPONENT],
+          "record": [COMPONENT, "src/pml/libmatchbox-preload.so"],
           "provider": ["src/provider/libmatchbox-fi.so"], "ucp": ["src/ucp/libucp.so.0"]}
 GCC = 12  # the version with which the table was counted
 # A count may differ by this part of it, or by this many instructions, whichever is more.
@@ -94,7 +96,7 @@ def make(folder, rows, mbx):
 
 def options_of(way):
     """The options of mbx exec for this way."""
-    return [f"--through={'pml' if way == 'record' else way}"]
+    return [f"--through={'pml' if way == 'record' else way.removesuffix(MANY)}"]
 
 
 def can_go(folder, way):
@@ -108,6 +110,8 @@ def count(folder, row):
     """Instructions of the row's function and of the functions that it calls, for each round."""
     environment = dict(os.environ)
     environment.pop("MALLOC_PERTURB_", None)  # set by meson: each allocation would be filled, and that counted
+    if row.way.endswith(MANY):
+        environment["OMPI_MPI_THREAD_LEVEL"] = "3"
     through = [] if row.way == "native" else [os.path.join(folder, "tools/mbx"), "exec", *options_of(row.way)]
     with tempfile.TemporaryDirectory() as record:
         if row.way == "record":
