@@ -134,14 +134,13 @@ static void use_nested(struct data *d, uint64_t turns)
 
 /* A store that misses the caches: the store that counts the owner inside waits for it, so that
  * the barrier matters. */
-static unsigned char far_away[FAR];
+static _Atomic unsigned char far_away[FAR];
 
 static void call(struct data *d, struct random *random)
 {
     uint64_t kind = random_below(random, 8), turns = random_below(random, 10);
-    volatile unsigned char *late = &far_away[random_below(random, FAR)];
 
-    *late = 1;
+    atomic_store_explicit(&far_away[random_below(random, FAR)], 1, memory_order_relaxed);
     bias_enter(&d->bias);
     use_data(d, turns);
     if (kind == 1) {
