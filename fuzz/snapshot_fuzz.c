@@ -58,16 +58,23 @@ static struct text snapshot_of(uint32_t host)
     for (uint32_t i = 0; i < EACH; i++) {
         uint32_t rank = host * EACH + i;
 
-        fprintf(out,
-                "%s{\"rank\":%" PRIu32 ",\"ranks\":6,\"host\":\"h%" PRIu32 "\",\"pid\":%" PRIu32
-                ",\"address\":\"%016" PRIx64
-                "\",\"endpoint\":4096,\"opened_ns\":7,\"library\":\"0.1.0\",\"mpi\":\"\","
-                "\"seen\":\"asked\",\"state\":\"S\",\"call\":\"mbx_wait\",\"caller\":0,"
-                "\"threads\":false,\"still_ms\":5000,\"arrived\":1,\"sent\":1,\"received\":1,"
-                "\"cancelled\":0,\"counts\":{\"posted\":1,\"unexpected\":1,\"send\":0,"
-                "\"sending\":0,\"receiving\":0,\"access\":0,\"probe\":0,\"probed\":0},"
-                "\"entries\":[",
-                i > 0 ? "," : "", rank, host, 8 + i, address_of(rank));
+        fprintf(
+            out,
+            "%s{\"rank\":%" PRIu32 ",\"ranks\":6,\"host\":\"h%" PRIu32 "\",\"pid\":%" PRIu32
+            ",\"address\":\"%016" PRIx64
+            "\",\"endpoint\":4096,\"opened_ns\":7,\"library\":\"0.1.0\",\"mpi\":\"\","
+            "\"seen\":\"asked\",\"state\":\"S\",\"call\":\"mbx_wait\",\"caller\":0,"
+            "\"threads\":true,\"answerer\":8,\"callers\":2,\"tasks\":["
+            "{\"id\":8,\"called\":true,\"kind\":0,\"started\":1,\"ran_ns\":2,\"word\":0,"
+            "\"does\":\"\"},{\"id\":9,\"called\":true,\"kind\":2,\"started\":1,\"ran_ns\":2,"
+            "\"word\":3,\"does\":\"waits\"},{\"id\":10,\"called\":false,\"kind\":1,\"started\":"
+            "1,"
+            "\"ran_ns\":2,\"word\":0,\"does\":\"waits\"}],\"still_ms\":5000,\"arrived\":1,"
+            "\"sent\":1,\"received\":1,"
+            "\"cancelled\":0,\"counts\":{\"posted\":1,\"unexpected\":1,\"send\":0,"
+            "\"sending\":0,\"receiving\":0,\"access\":0,\"probe\":0,\"probed\":0},"
+            "\"entries\":[",
+            i > 0 ? "," : "", rank, host, 8 + i, address_of(rank));
         for (uint32_t e = 0; e < 2; e++)
             fprintf(out,
                     "%s{\"kind\":\"%s\",\"peer\":%" PRIu32
@@ -276,7 +283,8 @@ static bool read_text(const struct text *text, struct observed *out)
 
 /* Fields of the text above that are not read, or are optional. */
 #define NOT_READ (4 * 2 + 2) /* `rank` and `words` of entries, `mpi` and `size` of the job */
-#define OPTIONAL (NOT_READ + 1 + 2 * 4) /* `others`; `statistics`, `line`, `does` and `apart` */
+/* `others`; `statistics`, `line`, `does`, `apart`, `answerer`, `callers` and `tasks` */
+#define OPTIONAL (NOT_READ + 1 + 2 * 7)
 
 static bool is_accepted(const struct text *text)
 {
@@ -522,10 +530,12 @@ static void several(struct input *in)
         const struct inspect_job *job = &now.jobs[i];
         const struct inspect_job *was = job_of(&before, job->ranks[0].head.job);
         enum inspect_node *nodes = calloc(job->count, sizeof *nodes);
-        uint32_t dead;
+        uint32_t dead = 0;
 
         require(nodes != NULL, "no memory");
-        dead = diagnose_judge(was != NULL ? was : &none, job, nodes);
+        diagnose_judge(was != NULL ? was : &none, job, nodes);
+        for (uint32_t r = 0; r < job->count; r++)
+            dead += nodes[r] == INSPECT_DEADLOCKED;
         if (seen.right == all)
             require(dead == RANKS, "the ring is not found");
         else if ((seen.right | seen.gone) == all)
