@@ -152,9 +152,10 @@ struct inspect_state {
     uint64_t still_ns; /* the time since which nothing has happened here, to 0.1 s; or 0: not
                      known */
     /* With INSPECT_STATE_THREADS; a library before 0.1.0 leaves zeros. */
-    uint32_t answerer; /* the thread that has answered, whose stack this is, as its own namespace
+    uint32_t
+        answerer;     /* the thread that has answered, whose stack this is, as its own namespace
                           numbers it; 0: not known */
-    uint32_t callers;  /* threads that have communicated, some of which may have ended; more
+    uint32_t callers; /* threads that have communicated, some of which may have ended; more
                           than INSPECT_CALLERS: not all are listed; 0: not known */
     uint32_t caller_ids[INSPECT_CALLERS]; /* the kernel's numbers of these threads */
 };

@@ -311,9 +311,9 @@ struct pml_comm {
     _Atomic uint32_t requests; /* of ours that name it, with may_share: request.c */
     uint64_t ordinal;          /* order.c: number among the communicators with recorded events;
                                 * 0: none recorded */
-    uint64_t number;           /* among the communicators that this process has made, from 1 on */
-    struct order_lane *lane;   /* order_lane.c, with threads; NULL: no event yet */
-    _Atomic uint32_t peers[];  /* by rank; PML_NO_PEER: not used yet */
+    uint64_t number;         /* among the communicators that this process has made, from 1 on */
+    struct order_lane *lane; /* order_lane.c, with threads; NULL: no event yet */
+    _Atomic uint32_t peers[]; /* by rank; PML_NO_PEER: not used yet */
 };
 
 /* The peer number of a rank, or PML_NO_PEER.  Another thread may write it concurrently; the
