@@ -53,7 +53,7 @@ void report_start(const struct mbx_ep *ep)
              launcher_rank() != NULL ? launcher_rank() : "?", of, mbx_version(),
              is_by(ep, "ucp") ? "lib" : "the ", (int)(version - program), program,
              (int)strcspn(version + 1, ","), version + 1, ep->net.transport->ops->name,
-             ep->wait.has_threads ? "many threads" : "one thread", here);
+             ep->settings.threads == THREADS_MANY ? "many threads" : "one thread", here);
 }
 
 void report_end(const struct mbx_ep *ep)

@@ -143,6 +143,15 @@ static uint32_t count_known(const struct inspect_rank *rank, enum inspect_call c
     return count;
 }
 
+/* Does this MPI mark every message for which a call waits?  The component does in MPI_Wait and its
+ * like: without a mark, the call waits for a nonblocking collective, or for something that is no
+ * message of the program: a file, a window, a generalized request. */
+static bool has_marked_all(const struct inspect_rank *rank)
+{
+    return strncmp(rank->state.call, "MPI_Wait", sizeof "MPI_Wait" - 1) == 0 &&
+           strncmp(rank->head.mpi, "component ", sizeof "component " - 1) == 0;
+}
+
 bool inspect_is_awaited(const struct inspect_rank *rank, const struct inspect_entry *entry)
 {
     enum inspect_call call = inspect_call_of(rank->state.call);
@@ -155,7 +164,7 @@ bool inspect_is_awaited(const struct inspect_rank *rank, const struct inspect_en
     if (call == INSPECT_CALL_LIBRARY)
         return false;
     if (count_known(rank, call, &least) == 0)
-        return true;
+        return !has_marked_all(rank) || is_collective(rank, entry);
     return call == INSPECT_CALL_BLOCKS_ANY && is_collective(rank, entry);
 }
 
@@ -327,6 +336,16 @@ static bool is_in_wait(const struct inspect_rank *was, const struct inspect_rank
            has_operation(rank, task);
 }
 
+/* At both looks? */
+static bool is_of_library(const struct inspect_rank *was, const struct inspect_rank *rank,
+                          const struct inspect_task *task)
+{
+    const struct inspect_task *before = same_task(was, rank, task);
+
+    return task->kind == INSPECT_TASK_OF_LIBRARY && before != NULL &&
+           before->kind == INSPECT_TASK_OF_LIBRARY;
+}
+
 /* Does no thread of the program go on by itself?  Then nothing wakes a sleeping one. */
 static bool is_quiet(const struct inspect_rank *was, const struct inspect_rank *rank)
 {
@@ -335,7 +354,7 @@ static bool is_quiet(const struct inspect_rank *was, const struct inspect_rank *
 
         if (task->id != rank->state.answerer &&
             !has_slept(was, rank, task, INSPECT_TASK_SLEEPS) && !is_in_wait(was, rank, task) &&
-            (task->kind != INSPECT_TASK_OF_LIBRARY || has_called(rank, task->id)))
+            (!is_of_library(was, rank, task) || has_called(rank, task->id)))
             return false;
     }
     return true;
@@ -350,7 +369,7 @@ enum inspect_thread inspect_thread_of(const struct inspect_rank *was,
         return INSPECT_THREAD_WAITS;
     if (has_called(rank, task->id))
         return INSPECT_THREAD_ACTIVE;
-    return task->kind == INSPECT_TASK_OF_LIBRARY ? INSPECT_THREAD_WAITS : INSPECT_THREAD_FREE;
+    return is_of_library(was, rank, task) ? INSPECT_THREAD_WAITS : INSPECT_THREAD_FREE;
 }
 
 static bool has_thread(const struct inspect_rank *was, const struct inspect_rank *rank,

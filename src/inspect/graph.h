@@ -25,9 +25,10 @@
  *   all others                    go on if all of these can end (AND), if so many are needed
  *
  * and for the former, messages of collectives count as well: the call may wait for a
- * nonblocking collective, which is not an operation here.  If no entry has `needs`, a blocked
- * rank is assumed to wait for any of its operations: if none of them can end, neither can the
- * one that it waits for.  So a rank that can continue is never called deadlocked, but in this
+ * nonblocking collective, which is not an operation here.  If no entry has `needs`, MPI_Wait and
+ * its like over the component wait for a nonblocking collective or for something that is no
+ * message, such as a file.  Any other blocked rank is assumed to wait for any of its operations: if
+ * none of them can end, neither can the one that it waits for.  So a rank that can continue is never called deadlocked, but in this
  * last case a deadlocked rank may be missed, while it has another pending operation that can
  * end.
  *

@@ -129,6 +129,25 @@ static void test_all_or_any(void **state)
     assert_string_equal(verdict(&s, &s), "dda");
 }
 
+/* Over the component, a wait that marks no message waits for something else, such as a file. */
+static void test_waits_for_no_message(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Wait", "MPI_Recv");
+    add(&s, 0, INSPECT_POSTED, 1, 7, 0);
+    add(&s, 1, INSPECT_POSTED, 0, 7, 1);
+    assert_string_equal(verdict(&s, &s), "dd");
+    snprintf(s.ranks[0].head.mpi, sizeof s.ranks[0].head.mpi, "component Open MPI v4.1.4");
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[0][0].needs = 1;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.entries[0][0].needs = 0;
+    s.entries[0][0].tag = BARRIER; /* it may wait for a nonblocking collective */
+    assert_string_equal(verdict(&s, &s), "dd");
+}
+
 static void test_what_is_not_awaited(void **state)
 {
     struct scene s;
@@ -809,6 +828,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_or_any),
+        cmocka_unit_test(test_waits_for_no_message),
         cmocka_unit_test(test_what_is_not_awaited),
         cmocka_unit_test(test_what_fits_besides),
         cmocka_unit_test(test_any_and_a_collective),

@@ -47,7 +47,7 @@ struct inspect_task {
     uint32_t id; /* the kernel's number */
     enum inspect_task_kind kind;
     uint64_t started;             /* with id it names the thread: numbers are reused */
-    uint64_t ran_ns;              /* its processor time */
+    uint64_t ran_ns;              /* its processor time, plus how often it has run */
     uint64_t word;                /* SLEEPS: the address that it sleeps on */
     char does[INSPECT_TASK_TEXT]; /* "sleeps (clock_nanosleep)" */
 };

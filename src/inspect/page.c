@@ -73,6 +73,11 @@ static const char *check_state(const struct inspect_state *state,
     if (state->entries > INSPECT_ENTRIES || state->text_size > INSPECT_TEXT_SIZE ||
         state->frames > INSPECT_FRAMES || !is_text(state->call, sizeof state->call))
         return "its answer is damaged";
+    if (state->callers > INSPECT_CALLERS + 1 || state->answerer > INT32_MAX)
+        return "its answer is damaged";
+    for (unsigned i = 0; i < INSPECT_CALLERS; i++)
+        if (state->caller_ids[i] > INT32_MAX)
+            return "its answer is damaged";
     for (unsigned kind = 0; kind < INSPECT_KINDS; kind++)
         all += state->counts[kind];
     if (state->entries > all)

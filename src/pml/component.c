@@ -86,8 +86,13 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
     const char *const params[] = {has_threads ? "THREADS=many" : "THREADS=one",
                                   pml_is_oversubscribed() ? "OVERSUBSCRIBED=yes" : NULL, NULL};
     const struct mbx_config config = {.params = params};
+    static mca_pml_base_module_t untouched;
 
     (void)has_progress_threads;
+    /* MPI may be opened again: without what was put there */
+    if (untouched.pml_enable == NULL)
+        untouched = module;
+    module = untouched;
     if (mbx_open(&config, &pml.ep) < 0)
         return NULL; /* the log has the reason */
     pml.may_share = has_threads;

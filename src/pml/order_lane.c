@@ -141,7 +141,8 @@ static ompi_communicator_t *comm_of(const ompi_request_t *request)
 struct order_lane *order_lane_of_request(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++)
-        if (requests[i]->req_state != OMPI_REQUEST_INACTIVE)
+        if (requests[i]->req_state != OMPI_REQUEST_INACTIVE &&
+            requests[i]->req_type != OMPI_REQUEST_NULL) /* complete from the start */
             return order_lane_of_comm(comm_of(requests[i]));
     return NULL;
 }

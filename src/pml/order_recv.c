@@ -170,6 +170,8 @@ static int order_cancel(ompi_request_t *request, int flag)
     const bool is_event = recv->own.event != 0;
     struct order_lane *lane = is_event ? order_lane_posted(recv) : NULL;
 
+    if (is_event && pml.may_share)
+        (void)order_lane_of_comm(recv->super.req_base.req_comm); /* notes a second thread */
     if (flag && lane != NULL && recv->own.event & ORDER_WITHHELD)
         return cancel_withheld(lane, recv);
     /* its receive has a match in the record */
@@ -372,8 +374,32 @@ static int order_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int 
     return err;
 }
 
+/* With threads a test belongs to the communicator of its first active request.  So a send that has left
+ * at once has a request too: whether a send leaves at once depends on time. */
+static int order_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
+                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                       ompi_request_t **request)
+{
+    int err = pml_isend(buf, count, type, dst, tag, mode, comm, request);
+    pml_send_t *send;
+
+    if (err != OMPI_SUCCESS || *request != &ompi_request_empty || tag < 0)
+        return err;
+    send = pml_send_take();
+    if (send == NULL)
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    pml_request_begin(&send->super.req_base);
+    pml_send_describe(send, buf, count, type, dst, tag, mode, comm, false);
+    send->super.req_base.req_ompi.req_status._ucount = pml_data_size(type, count);
+    pml_request_complete(&send->super.req_base, &send->own);
+    *request = &send->super.req_base.req_ompi;
+    return OMPI_SUCCESS;
+}
+
 void order_recv_take(mca_pml_base_module_t *module)
 {
+    if (pml.may_share)
+        module->pml_isend = order_isend;
     module->pml_irecv_init = order_irecv_init;
     module->pml_irecv = order_irecv;
     module->pml_recv = order_recv;

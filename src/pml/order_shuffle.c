@@ -262,8 +262,6 @@ static int shuffle_wait_some(size_t count, ompi_request_t **requests, int *found
 
 void order_shuffle_take(mca_pml_base_module_t *module)
 {
-    if (module->pml_send == shuffle_send)
-        return; /* MPI is opened again */
     shuffle.send = module->pml_send;
     shuffle.isend = module->pml_isend;
     module->pml_send = shuffle_send;

@@ -314,8 +314,6 @@ static int seen_isend_init(const void *buf, size_t count, ompi_datatype_t *type,
 void order_trace_take(mca_pml_base_module_t *module)
 {
     pml_order.is_traced = true;
-    if (seen.send != NULL)
-        return; /* MPI is opened again */
     seen.send = module->pml_send;
     seen.isend = module->pml_isend;
     seen.isend_init = module->pml_isend_init;

@@ -35,7 +35,7 @@
  * Threads: with MPI_THREAD_MULTIPLE the first calling thread owns the component and its endpoint
  * (base/bias.h), and no lock is taken.  When a second thread calls, all is shared for ever: the
  * library takes its lock (MBX_THREADS=many), and completions are put aside and reported without
- * it.  owner.c, and progress.c for waits, have the functions that MPI calls then.
+ * it.  owner.c, and progress.c for waits, have the functions for this; MPI calls them through threads.c.
  */
 #ifndef PML_PML_H
 #define PML_PML_H

@@ -246,7 +246,9 @@ int pml_progress(void)
 /* Not if several threads test. */
 static inline void progress_is_tested(bool is_tested)
 {
-    if (!pml.is_shared || !is_tested)
+    /* the caller may be outside */
+    if (!is_tested ||
+        atomic_load_explicit(&pml.bias.state, memory_order_relaxed) != BIAS_SHARED)
         atomic_store_explicit(&progress.is_tested, is_tested, memory_order_relaxed);
 }
 
@@ -348,7 +350,7 @@ static uint32_t progress_waits(const void *user, enum mbx_queue kind)
                                         : &((const pml_send_t *)user)->super.req_base.req_ompi;
     const ompi_wait_sync_t *sync = pml_request_waits(user, kind);
 
-    if (request == progress.awaited)
+    if (!pml.is_shared && request == progress.awaited) /* of the owner, which answers */
         return 1;
     if (sync == NULL || (pml.may_share && !pml_thread_is_on_stack(sync)))
         return 0;

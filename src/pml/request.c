@@ -422,7 +422,7 @@ static int request_free_send(ompi_request_t **request)
     int err;
 
     pml_enter();
-    if (!send->super.req_base.req_pml_complete)
+    if (!pml.may_share && !send->super.req_base.req_pml_complete)
         pml_send_let_go(send);
     err = request_free(request);
     pml_leave();

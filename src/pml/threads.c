@@ -2,7 +2,7 @@
 /*
  * threads.c - with MPI_THREAD_MULTIPLE, the threads that have communicated: for mbx doctor.
  *
- *   MPI's call ──> thread_send(), ... ──> the function that the module would have without threads
+ *   MPI's call ──> thread_send(), ... ──> the function that the module would have otherwise
  *                       │
  *                       └── the first time on this thread ──> the thread is listed
  *
@@ -122,17 +122,22 @@ static int threads_listed(unsigned index, uint32_t *id)
 /* The wait object of another thread is on its stack, and may be gone: only its address is used. */
 static int threads_waiter(const void *user, enum mbx_queue kind)
 {
-    uintptr_t by = (uintptr_t)pml_request_waits(user, kind);
+    uintptr_t by = (uintptr_t)pml_request_waits(user, kind), narrowest = 0;
     unsigned count = atomic_load(&callers.count);
+    int found = -1;
 
+    /* A stack may lie in the old range of an ended thread, or in the range of an unlimited stack. */
     for (unsigned i = 0; by != 0 && i < count && i < CALLERS; i++) {
         const struct caller *caller = &callers.all[i];
+        uintptr_t begin = atomic_load(&caller->begin);
 
-        if (caller != thread_self && by >= atomic_load(&caller->begin) &&
-            by < atomic_load(&caller->end))
-            return atomic_load(&caller->waits_any) == 0 ? (int)i : -1;
+        if (caller == thread_self || by < begin || by >= atomic_load(&caller->end) ||
+            begin < narrowest)
+            continue;
+        narrowest = begin;
+        found = (int)i;
     }
-    return -1;
+    return found >= 0 && atomic_load(&callers.all[found].waits_any) == 0 ? found : -1;
 }
 
 /* ---- the module's functions ---- */
@@ -247,12 +252,6 @@ static int thread_mrecv(void *buf, size_t count, ompi_datatype_t *type,
     return callers.usual.pml_mrecv(buf, count, type, message, status);
 }
 
-static int thread_start_all(size_t count, ompi_request_t **requests)
-{
-    thread_enter();
-    return callers.usual.pml_start(count, requests);
-}
-
 void pml_threads_take_module(mca_pml_base_module_t *module)
 {
     callers.usual = *module;
@@ -266,7 +265,6 @@ void pml_threads_take_module(mca_pml_base_module_t *module)
     module->pml_mprobe = thread_mprobe;
     module->pml_imrecv = thread_imrecv;
     module->pml_mrecv = thread_mrecv;
-    module->pml_start = thread_start_all;
 }
 
 /* ---- MPI's functions for requests ---- */

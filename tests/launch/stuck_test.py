@@ -151,7 +151,7 @@ def rounds(args):
     with Job(args, "running_ring", 2) as job:
         for _ in looks():  # five rounds may find no rank that waits
             run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
-            waits = re.fullmatch(r"5 rounds: no rank was deadlocked\n(in [1-9]\d* of them a rank answered .*\n)?", run.stdout)
+            waits = re.fullmatch(r"5 rounds: no rank was deadlocked\n(in [1-9]\d* of them a rank reported something that waits.*\n)?", run.stdout)
             if run.returncode != 0 or waits:
                 break
         if run.returncode != 0 or not waits:

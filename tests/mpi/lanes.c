@@ -73,11 +73,32 @@ static void receive_one(struct work *work)
     note_status(work, &status, value);
 }
 
+/* A send to itself may leave at once: its test still belongs to the communicator. */
+static void send_to_self(struct work *work)
+{
+    MPI_Request requests[2];
+    int value = 7, got = 0, which, flag = 0;
+    MPI_Status status;
+
+    MPI_Isend(&value, 1, MPI_INT, rank, 99, work->comm, &requests[0]);
+    while (!flag)
+        MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
+    MPI_Isend(&value, 1, MPI_INT, rank, 98, work->comm, &requests[0]);
+    MPI_Irecv(&got, 1, MPI_INT, rank, 99, work->comm, &requests[1]);
+    for (int done = 0; done < 2; done += flag) {
+        MPI_Testany(2, requests, &which, &flag, &status);
+        note(work, (uint64_t)(flag ? which + 1 : 0));
+    }
+    MPI_Recv(&got, 1, MPI_INT, rank, 98, work->comm, MPI_STATUS_IGNORE);
+    note(work, (uint64_t)got);
+}
+
 static void *run(void *arg)
 {
     struct work *work = arg;
     int left = count * (ranks - 1), flag;
 
+    send_to_self(work);
     send_all(work);
     while (left > 0) {
         if (left % 5 == 0) {

@@ -44,10 +44,12 @@ struct hang {
     struct observe_options wanted;
     uint64_t between_ns, begin_ns;
     int pidfd;
-    bool has_reported, has_repeated;
-    bool is_unless;   /* the report says "unless": a certain one may follow */
-    uint64_t first;   /* the pulse of the watched rank when its watch began */
-    uint32_t watched; /* its pid: of a deadlocked rank, once there is a report */
+    uint64_t said_ns; /* when a deadlock was reported last; before that, the beginning */
+    bool has_reported, has_repeated; /* a deadlock */
+    bool has_explained;              /* that there is none */
+    bool is_unless;                  /* the report says "unless": a certain one may follow */
+    uint64_t first;                  /* the pulse of the watched rank when its watch began */
+    uint32_t watched;                /* its pid: of a deadlocked rank, once there is a report */
 };
 
 static void tell(uint64_t what)
@@ -185,6 +187,7 @@ static void on_deadlock(struct hang *hang, const struct inspect_job *before,
         return;
     hang->has_repeated = hang->has_reported;
     hang->has_reported = true;
+    hang->said_ns = clock_now();
     hang->is_unless = !is_certain;
     while (nodes[first] != INSPECT_DEADLOCKED)
         first++;
@@ -205,10 +208,10 @@ static void on_none(struct hang *hang, const struct inspect_job *before,
 {
     char about[128];
 
-    if (hang->has_reported ||
+    if (hang->has_reported || hang->has_explained ||
         clock_now() - hang->begin_ns < (AGAIN - 1) * hang->reported->hang_ns)
         return;
-    hang->has_reported = hang->has_repeated = true;
+    hang->has_explained = true;
     snprintf(about, sizeof about,
              "no message has come to a rank for %" PRIu64 " s, but this is no deadlock",
              seconds_of(hang));
@@ -236,7 +239,7 @@ static bool look(struct hang *hang)
         nodes = mem_calloc(now.jobs[0].count, sizeof *nodes);
     if (nodes != NULL) {
         const struct inspect_job *was = before.count == 1 ? &before.jobs[0] : &none;
-        bool is_late = clock_now() - hang->begin_ns >= (AGAIN - 1) * hang->reported->hang_ns;
+        bool is_late = clock_now() - hang->said_ns >= (AGAIN - 1) * hang->reported->hang_ns;
         enum diagnose_verdict verdict = diagnose_judge(was, &now.jobs[0], nodes);
         bool is_certain = verdict == DIAGNOSE_DEADLOCK;
 
@@ -259,6 +262,7 @@ int watchdog_run(const struct watchdog *watchdog, const struct observe_options *
                         .wanted = *wanted,
                         .between_ns = between_ns,
                         .begin_ns = clock_now(),
+                        .said_ns = clock_now(),
                         .watched = (uint32_t)watchdog->pid,
                         .first = UINT64_MAX};
     uint64_t each_ns = watchdog->hang_ns / 2;

@@ -307,18 +307,39 @@ static bool can_answer(const struct found *found)
     return strchr("TtZX", found->rank.run) == NULL || found->rank.run == 0;
 }
 
-/* Reads the threads of ranks that have answered, once all have. */
+/* Processor time to read a process.  Each process of this user gets the time that it had to answer; all
+ * processes of other users together get it once. */
+static uint64_t time_for(const struct finder *finder, const struct inspect_rank *rank)
+{
+    return rank->owner != 0 ? finder->others_ns
+                            : max_size(finder->options->wait_ns, READ_LEAST);
+}
+
+static void time_used(struct finder *finder, const struct inspect_rank *rank, uint64_t begin_ns)
+{
+    if (rank->owner != 0)
+        finder->others_ns -= min_size(clock_thread() - begin_ns, finder->others_ns);
+}
+
+/* Reads the threads of ranks that have answered, once all have.  A process with several pages is not
+ * judged, so its threads are read for the first one only. */
 static int read_tasks(struct finder *finder)
 {
+    uint32_t last = 0;
     int err = 0;
 
     for (uint32_t i = 0; finder->options->tasks && err == 0 && i < finder->count; i++) {
-        struct inspect_rank *rank = &finder->all[i].rank;
+        struct found *found = &finder->all[i];
+        struct inspect_rank *rank = &found->rank;
+        uint64_t begin_ns = clock_thread();
 
-        if (finder->all[i].has_answered && rank->state.flags & INSPECT_STATE_THREADS &&
-            rank->state.callers != 0)
-            err = tasks_read(finder->all[i].pid, rank->state.answerer, &rank->tasks,
-                             &rank->task_count);
+        if (!found->has_answered || !(rank->state.flags & INSPECT_STATE_THREADS) ||
+            rank->state.callers == 0 || found->pid == last)
+            continue;
+        last = found->pid;
+        err = tasks_read(found->pid, rank->state.answerer, time_for(finder, rank), &rank->tasks,
+                         &rank->task_count);
+        time_used(finder, rank, begin_ns);
     }
     return err;
 }
@@ -328,6 +349,7 @@ static int ask_all(struct finder *finder)
     uint64_t start = clock_now();
     uint32_t open = 0;
 
+    finder->others_ns = max_size(finder->options->wait_ns, READ_LEAST);
     for (uint32_t i = 0; i < finder->count; i++)
         if (!ask(&finder->all[i]))
             finder->all[i].asked = 0;
@@ -450,18 +472,12 @@ static int read_memory(struct finder *finder, struct found *found, struct readin
     return 0;
 }
 
-/* Each process of this user gets the time that it had to answer; all processes of other users
- * together get it once. */
 static int read_found(struct finder *finder, struct found *found, struct reading two[2])
 {
-    uint64_t each_ns = max_size(finder->options->wait_ns, READ_LEAST);
-    uint64_t begin_ns = clock_thread(), used_ns;
-    bool is_own = found->rank.owner == 0;
-    int err = read_memory(finder, found, two, is_own ? each_ns : finder->others_ns);
+    uint64_t begin_ns = clock_thread();
+    int err = read_memory(finder, found, two, time_for(finder, &found->rank));
 
-    used_ns = clock_thread() - begin_ns;
-    if (!is_own)
-        finder->others_ns -= min_size(used_ns, finder->others_ns);
+    time_used(finder, &found->rank, begin_ns);
     return err;
 }
 
@@ -486,7 +502,6 @@ static int read_silent(struct finder *finder)
     struct reading two[2] = {{.entries = NULL}, {.entries = NULL}};
     int err = readings_open(two);
 
-    finder->others_ns = max_size(finder->options->wait_ns, READ_LEAST);
     for (uint32_t i = 0; err == 0 && i < finder->count; i++)
         if (!finder->all[i].has_answered)
             err = read_found(finder, &finder->all[i], two);

@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "diagnose.h"
@@ -51,6 +52,8 @@ struct process {
     uint32_t pid;
     struct region *regions; /* by address */
     uint32_t count;
+    bool has_mpi;      /* a library of MPI is loaded */
+    uint64_t until_ns; /* of the processor time of this thread: then it takes too long */
 };
 
 /* ---- memory ---- */
@@ -129,10 +132,12 @@ static int regions_read(struct process *process)
             process->regions = regions;
         }
         process->regions[process->count++] = region;
+        process->has_mpi |= region.kind == REGION_MPI;
     }
     free(line);
     fclose(file);
-    return err;
+    /* what was not read may be the program's */
+    return err == 0 && process->count == REGIONS_MAX ? -ESRCH : err;
 }
 
 static const struct region *region_at(const struct process *process, uint64_t address)
@@ -236,7 +241,8 @@ static bool is_of_library(const struct process *process, uint64_t pointer)
     return is_library;
 }
 
-/* May the thread be in a call of MPI, or of a library below it? */
+/* May the thread be in a call of MPI, or of a library below it?  An MPI that is linked statically looks
+ * like the program. */
 static bool is_in_mpi(const struct process *process, uint64_t pointer)
 {
     uint64_t words[STACK_INNER / sizeof(uint64_t)];
@@ -245,7 +251,7 @@ static bool is_in_mpi(const struct process *process, uint64_t pointer)
     for (size_t i = 0; i < count; i++)
         if (holds(process, words[i], REGION_MPI) || holds(process, words[i], REGION_LIBRARY))
             return true;
-    return count == 0;
+    return count == 0 || !process->has_mpi;
 }
 
 #else
@@ -323,6 +329,7 @@ static void task_examine(const struct process *process, struct inspect_task *tas
                    &arguments[4], &arguments[5], &pointer);
     snprintf(task->does, sizeof task->does, "%.*s", INSPECT_TASK_TEXT - 1,
              outside_call(process->pid, text, words));
+    text_make_printable(task->does, '?', false); /* a character may have been cut */
     if (count != 8)
         return;
     if (task->id != process->pid && is_of_library(process, pointer)) {
@@ -331,6 +338,20 @@ static void task_examine(const struct process *process, struct inspect_task *tas
         task->kind = is_in_mpi(process, pointer) ? INSPECT_TASK_IN_MPI : INSPECT_TASK_SLEEPS;
         task->word = arguments[0];
     }
+}
+
+/* A number that grows when the thread runs: the time and how often.  False: it is not known; some
+ * kernels write zeros. */
+static bool task_ran(const struct process *process, uint32_t id, uint64_t *ran)
+{
+    uint64_t ran_ns, times;
+    char text[128];
+
+    if (!task_text(process, id, "schedstat", text, sizeof text) ||
+        sscanf(text, "%" SCNu64 " %*u %" SCNu64, &ran_ns, &times) != 2 || times == 0)
+        return false;
+    *ran = ran_ns + times;
+    return true;
 }
 
 /* False: the thread is gone. */
@@ -350,9 +371,7 @@ static bool task_read(const struct process *process, uint32_t id, uint32_t calle
                "%" SCNu64,
                &task->started) != 1)
         return false;
-    if ((!task_text(process, id, "schedstat", text, sizeof text) ||
-         sscanf(text, "%" SCNu64, &task->ran_ns) != 1) &&
-        task->kind != INSPECT_TASK_OF_LIBRARY)
+    if (!task_ran(process, id, &task->ran_ns) && task->kind != INSPECT_TASK_OF_LIBRARY)
         task->kind = INSPECT_TASK_BUSY; /* it may have run */
     return true;
 }
@@ -373,7 +392,7 @@ static int tasks_list(const struct process *process, uint32_t caller,
 
         if (id == 0)
             continue;
-        if (*count == INSPECT_TASKS) {
+        if (*count == INSPECT_TASKS || clock_thread() >= process->until_ns) {
             *count = 0;
             break;
         }
@@ -393,9 +412,10 @@ static int tasks_list(const struct process *process, uint32_t caller,
     return err;
 }
 
-int tasks_read(uint32_t pid, uint32_t caller, struct inspect_task **tasks, uint32_t *count)
+int tasks_read(uint32_t pid, uint32_t caller, uint64_t limit_ns, struct inspect_task **tasks,
+               uint32_t *count)
 {
-    struct process process = {.pid = pid};
+    struct process process = {.pid = pid, .until_ns = clock_thread() + limit_ns};
     int err = regions_read(&process);
 
     *tasks = NULL;
