@@ -1701,7 +1701,7 @@ enum mbx_chosen {
  * it.  A replay then stores the recorded value in *value.  The call is an event of the record: a replayed
  * program must make the same calls, with the same sites, in the same order among its recorded calls of MPI.
  *
- *   uint64_t seconds = (uint64_t)MPI_Wtime();
+ *   uint64_t seconds = (uint64_t)time(NULL);
  *   mbx_choice(1, &seconds);
  *
  * site is any number; a divergence is reported by it.

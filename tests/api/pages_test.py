@@ -30,6 +30,7 @@ EXAMPLE = """
 #include <matchbox/match.h>
 #include <matchbox/matchbox.h>
 #include <sys/epoll.h>
+#include <time.h>
 void handle(const struct mbx_completion *completions, int count);
 void example(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag, size_t size, struct mbx_iovec *parts,
              mbx_request request, unsigned queues, struct mbx_completion *entries, int count,
