@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "diagnose.h"
 
 #define REGIONS_MAX 65536u
