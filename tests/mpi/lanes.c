@@ -17,7 +17,7 @@
 #define THREADS 3
 #define WINDOW  8
 
-static int rank, ranks, count, is_less;
+static int rank, ranks, count, is_less, is_shared;
 
 struct work {
     MPI_Comm comm;
@@ -98,7 +98,8 @@ static void *run(void *arg)
     struct work *work = arg;
     int left = count * (ranks - 1), flag;
 
-    send_to_self(work);
+    if (!is_shared) /* another thread would receive it from any source */
+        send_to_self(work);
     send_all(work);
     while (left > 0) {
         if (left % 5 == 0) {
@@ -116,7 +117,7 @@ static void *run(void *arg)
 
 int main(int argc, char **argv)
 {
-    int is_shared = argc == 3 && strcmp(argv[1], "shared") == 0, provided;
+    int provided;
     struct work works[THREADS] = {0};
     uint64_t hash = 0;
 
@@ -129,6 +130,7 @@ int main(int argc, char **argv)
     }
     count = atoi(argv[2]);
     is_less = strcmp(argv[1], "less") == 0;
+    is_shared = strcmp(argv[1], "shared") == 0;
     for (int i = 0; i < THREADS; i++) {
         works[i].number = i;
         if (i == 2 && is_shared)
