@@ -805,13 +805,14 @@ static void a_choice_has_a_site_and_a_value(void **state)
     replay_write_close(w);
     reader = open_reader();
     assert_true(replay_read_next(reader, &event));
-    assert_memory_equal(&event.signature, &choice, sizeof choice);
+    assert_true(replay_is_alike(&event.signature, &choice));
+    assert_int_equal(event.signature.place, choice.place);
     assert_int_equal(event.outcome.value, UINT64_MAX - 5);
     assert_string_equal(replay_signature_text(&event.signature, NULL, text),
                         "mbx_choice of site 8589934590");
     assert_string_equal(replay_outcome_text(&event.outcome, text), "18446744073709551610");
     assert_true(replay_read_next(reader, &event));
-    assert_memory_equal(&event.signature, &status, sizeof status);
+    assert_true(replay_is_alike(&event.signature, &status));
     assert_string_equal(replay_signature_text(&event.signature, NULL, text),
                         "MPI_Request_get_status");
     replay_read_close(reader);
