@@ -28,9 +28,11 @@
  * nonblocking collective, which is not an operation here.  If no entry has `needs`, MPI_Wait and
  * its like over the component wait for a nonblocking collective or for something that is no
  * message, such as a file.  Any other blocked rank is assumed to wait for any of its operations: if
- * none of them can end, neither can the one that it waits for.  So a rank that can continue is never called deadlocked, but in this
- * last case a deadlocked rank may be missed, while it has another pending operation that can
- * end.
+ * none of them can end, neither can the one that it waits for.  There a deadlocked rank may be missed,
+ * while it has another pending operation that can end.
+ *
+ * So a rank that can continue is not called deadlocked, with one exception: MPI_Waitany and
+ * MPI_Waitsome may also wait for a file, a window or a generalized request, which is not known here.
  *
  * Messages in flight at the first look have arrived by the second, which is 0.3 s later: a rank
  * that answers has read its rings.  Over a network with a higher latency the looks have to be
