@@ -23,14 +23,14 @@
 /* An owner that is inside for so long is reported. */
 #define BIAS_STUCK_NS (5 * CLOCK_S)
 
-bool bias_open(struct bias *bias, const struct bias_use *use)
+bool bias_open(struct bias *bias, const struct bias_use *use, bool may_own)
 {
     const int needed =
         MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED | MEMBARRIER_CMD_PRIVATE_EXPEDITED;
     int known = sys_membarrier(MEMBARRIER_CMD_QUERY);
 
     *bias = (struct bias){.use = use};
-    if (use != NULL && known >= 0 && (known & needed) == needed)
+    if (may_own && known >= 0 && (known & needed) == needed)
         return true;
     atomic_store(&bias->owner, BIAS_NOBODY);
     atomic_store(&bias->state, BIAS_SHARED);
@@ -145,10 +145,10 @@ OUT_OF_LINE void bias_enter_slowly(struct bias *bias)
 {
     uint32_t owned = BIAS_OWNED;
 
-    if (atomic_load_explicit(&bias->state, memory_order_acquire) == BIAS_SHARED) {
+    if (!bias->use->has_begun())
         return;
-    } else if (atomic_load_explicit(&bias->owner, memory_order_relaxed) == 0 &&
-               !bias->use->has_begun()) {
+    bias->use->meets();
+    if (atomic_load_explicit(&bias->state, memory_order_acquire) == BIAS_SHARED) {
         return;
     } else if (bias_claim(bias)) {
         bias_enter(bias);

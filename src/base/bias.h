@@ -58,6 +58,8 @@ struct bias_use {
     void (*share)(struct bias *bias);
     /* False: only one thread can come so far, and need not be remembered. */
     bool (*has_begun)(void);
+    /* A thread that is not the owner calls, or the owner for the first time: before it is let in. */
+    void (*meets)(void);
     /* True: the other threads are gone (after fork()), so that nobody waits for them. */
     bool (*is_gone)(void);
 };
@@ -70,9 +72,9 @@ struct bias {
     const struct bias_use *use;
 };
 
-/* False: the data is SHARED from the start, because this system has no membarrier, or because use
- * is NULL.  share() is then not called. */
-bool bias_open(struct bias *bias, const struct bias_use *use);
+/* False: the data is SHARED from the start, because this system has no membarrier, or because
+ * may_own is false.  share() is then not called. */
+bool bias_open(struct bias *bias, const struct bias_use *use, bool may_own);
 
 /* The slow paths: of a thread that is not the owner, and of the owner, which has counted itself
  * inside and finds that another thread has revoked. */

@@ -42,6 +42,7 @@ static struct data data; /* of the single cases */
 
 static bool has_begun = true;
 static _Atomic bool is_gone;
+static _Atomic unsigned meetings;
 static _Atomic unsigned looks; /* whether the owner is gone */
 
 /* A failed check of cmocka calls longjmp, which must not happen in another thread. */
@@ -73,14 +74,20 @@ static bool gone(void)
     return is_gone;
 }
 
-static const struct bias_use use = {.share = share, .has_begun = begun, .is_gone = gone};
+static void meets(void)
+{
+    atomic_fetch_add(&meetings, 1);
+}
+
+static const struct bias_use use = {
+    .meets = meets, .share = share, .has_begun = begun, .is_gone = gone};
 
 static void data_open(bool has_barrier)
 {
     memset(&data, 0, sizeof data);
     has_begun = true;
     is_gone = false;
-    assert_int_equal(bias_open(&data.bias, &use), has_barrier);
+    assert_int_equal(bias_open(&data.bias, &use, true), has_barrier);
     data.is_shared = !has_barrier;
 }
 
@@ -195,7 +202,7 @@ static void test_many_switches(void **state)
     is_gone = false;
     memset(many, 0, sizeof many);
     for (int i = 0; i < SWITCHES; i++)
-        assert_true(bias_open(&many[i].bias, &use));
+        assert_true(bias_open(&many[i].bias, &use, true));
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, make_calls, &which[i]), 0);
     for (int i = 0; i < 2; i++)
@@ -287,8 +294,10 @@ static void test_the_thread_that_prepares_is_no_owner(void **state)
     (void)state;
     data_open(true);
     has_begun = false;
+    atomic_store(&meetings, 0);
     call_once(NULL);
     assert_int_equal(data.bias.inside, 0);
+    assert_int_equal(meetings, 0);
     has_begun = true;
     call_in_thread();
     assert_int_equal(data.shares, 0);
@@ -307,7 +316,22 @@ static void test_without_membarrier_all_is_shared(void **state)
     assert_int_equal(data.begun, 2);
     memset(&data, 0, sizeof data);
     sys_fail_none();
-    assert_false(bias_open(&data.bias, NULL));
+    assert_false(bias_open(&data.bias, &use, false));
+}
+
+/* The owner once, and others each time. */
+static void test_threads_are_met(void **state)
+{
+    (void)state;
+    data_open(true);
+    atomic_store(&meetings, 0);
+    call_once(NULL);
+    call_once(NULL);
+    assert_int_equal(meetings, 1);
+    call_in_thread();
+    assert_int_equal(meetings, 2);
+    call_once(NULL);
+    assert_int_equal(meetings, 3);
 }
 
 /* It was promised, and fails: the switch takes longer. */
@@ -389,6 +413,7 @@ int main(void)
         TEST(test_an_owner_that_sleeps),
         TEST(test_the_thread_that_prepares_is_no_owner),
         TEST(test_without_membarrier_all_is_shared),
+        TEST(test_threads_are_met),
         TEST(test_a_membarrier_that_fails),
         TEST(test_an_owner_that_is_stopped_inside),
         TEST(test_an_owner_that_is_gone),

@@ -31,8 +31,9 @@
  * none of them can end, neither can the one that it waits for.  There a deadlocked rank may be missed,
  * while it has another pending operation that can end.
  *
- * So a rank that can continue is not called deadlocked, with one exception: MPI_Waitany and
- * MPI_Waitsome may also wait for a file, a window or a generalized request, which is not known here.
+ * So a rank that can continue is not called deadlocked, with one exception: through the provider and
+ * libucp, MPI_Wait and its like may wait for a file, a window or a generalized request, which is not
+ * known here.  The component does not mark messages for MPI_Waitany if one of its requests is such.
  *
  * Messages in flight at the first look have arrived by the second, which is 0.3 s later: a rank
  * that answers has read its rings.  Over a network with a higher latency the looks have to be

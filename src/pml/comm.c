@@ -24,7 +24,7 @@
 /* Reports the name for traces and statistics.  Open MPI does not report a change of the name;
  * so this is called when the communicator is made, when it is first used in another way, and
  * when it is freed. */
-static void comm_name(const ompi_communicator_t *comm)
+static OUT_OF_LINE void comm_name(const ompi_communicator_t *comm)
 {
     const struct pml_comm *own = pml_comm_of(comm);
 

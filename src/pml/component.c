@@ -111,8 +111,6 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
         be_strict();
     pml_order_open(&module);
     pml_series_module(&module);
-    if (has_threads)
-        pml_threads_take_module(&module);
     *out = priority;
     return &module;
 }

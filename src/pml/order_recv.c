@@ -110,6 +110,8 @@ static inline struct plan plan_of(enum replay_kind kind, int src, int tag,
     struct plan plan = {.src = src, .tag = tag};
     bool is_wild = src == OMPI_ANY_SOURCE || tag == OMPI_ANY_TAG;
 
+    if (unlikely(pml.may_share))
+        pml_threads_meet();
     if ((!is_wild && tag < 0) || (plan.lane = order_lane(comm)) == NULL)
         return plan;
     if (is_wild)
@@ -374,20 +376,22 @@ static int order_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int 
     return err;
 }
 
+static mca_pml_base_module_isend_fn_t usual_isend;
+
 /* With threads a test belongs to the communicator of its first active request.  So a send that has left
  * at once has a request too: whether a send leaves at once depends on time. */
 static int order_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
                        mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                        ompi_request_t **request)
 {
-    int err = pml_isend(buf, count, type, dst, tag, mode, comm, request);
+    int err = usual_isend(buf, count, type, dst, tag, mode, comm, request);
     pml_send_t *send;
 
     if (err != OMPI_SUCCESS || *request != &ompi_request_empty || tag < 0)
         return err;
     send = pml_send_take();
     if (send == NULL)
-        return OMPI_ERR_OUT_OF_RESOURCE;
+        return OMPI_SUCCESS; /* the message has left */
     pml_request_begin(&send->super.req_base);
     pml_send_describe(send, buf, count, type, dst, tag, mode, comm, false);
     send->super.req_base.req_ompi.req_status._ucount = pml_data_size(type, count);
@@ -398,8 +402,10 @@ static int order_isend(const void *buf, size_t count, ompi_datatype_t *type, int
 
 void order_recv_take(mca_pml_base_module_t *module)
 {
-    if (pml.may_share)
+    if (pml.may_share) {
+        usual_isend = module->pml_isend;
         module->pml_isend = order_isend;
+    }
     module->pml_irecv_init = order_irecv_init;
     module->pml_irecv = order_irecv;
     module->pml_recv = order_recv;

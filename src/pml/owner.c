@@ -40,8 +40,10 @@ static bool owner_is_gone(void)
     return pml.ep == NULL || forked_is_parents(pml.ep);
 }
 
-static const struct bias_use owner_use = {
-    .share = owner_share, .has_begun = owner_has_begun, .is_gone = owner_is_gone};
+static const struct bias_use owner_use = {.meets = pml_threads_meet,
+                                          .share = owner_share,
+                                          .has_begun = owner_has_begun,
+                                          .is_gone = owner_is_gone};
 
 /* ---- the module ---- */
 
@@ -127,10 +129,9 @@ static void owner_take(mca_pml_base_module_t *module)
 
 void pml_owner_open(mca_pml_base_module_t *module)
 {
-    if (!bias_open(&pml.bias, pml_order_is_wanted() ? NULL : &owner_use)) {
-        pml.is_shared = pml.is_mpi_waiting = true;
-        return;
-    }
-    ep_own(pml.ep);
     owner_take(module);
+    if (bias_open(&pml.bias, &owner_use, !pml_order_is_wanted()))
+        ep_own(pml.ep);
+    else
+        pml.is_shared = pml.is_mpi_waiting = true;
 }

@@ -147,8 +147,6 @@ int pml_start(size_t count, ompi_request_t **requests)
 {
     int err = OMPI_SUCCESS;
 
-    if (unlikely(pml.may_share))
-        pml_threads_enter();
     pml_enter();
     for (size_t i = 0; i < count && err == OMPI_SUCCESS; i++)
         if (requests[i] != NULL && requests[i]->req_type == OMPI_REQUEST_PML)

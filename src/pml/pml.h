@@ -15,7 +15,7 @@
  *   datatype.c     access to the bytes of a message
  *   blocks.c       packing and unpacking by the description of a datatype
  *   errors.c       conversion of the library's errors to MPI's
- *   threads.c      with MPI_THREAD_MULTIPLE, the threads that have communicated
+ *   threads.c      the threads that have communicated
  *   deaths.c       ends receives from any source after the death of a rank
  *   order*.c       results of calls that depend on time: recorded, replayed, random or traced; they replace functions of the others
  *
@@ -35,7 +35,7 @@
  * Threads: with MPI_THREAD_MULTIPLE the first calling thread owns the component and its endpoint
  * (base/bias.h), and no lock is taken.  When a second thread calls, all is shared for ever: the
  * library takes its lock (MBX_THREADS=many), and completions are put aside and reported without
- * it.  owner.c, and progress.c for waits, have the functions for this; MPI calls them through threads.c.
+ * it.  owner.c, and progress.c for waits, have the functions that MPI calls then.
  */
 #ifndef PML_PML_H
 #define PML_PML_H
@@ -128,6 +128,12 @@ static inline unsigned *pml_calling_back(void)
 }
 
 /* ---- request.c ---- */
+
+/* The MPI_Waitany or MPI_Waitsome that a thread is in: progress.c. */
+struct pml_any {
+    _Atomic size_t count;      /* 0: it is in none */
+    ompi_request_t **requests; /* only this thread reads it */
+};
 
 /* A completion that is reported after the return of the library call in which it came:
  * progress.c. */
@@ -515,15 +521,15 @@ int pml_deaths_since(ompi_communicator_t *comm, int known);
 
 /* ---- threads.c: only with MPI_THREAD_MULTIPLE ---- */
 
-/* Replaces functions of this module, and later MPI's functions for requests, by some that list
- * each thread at its first call. */
-void pml_threads_take_module(mca_pml_base_module_t *module);
-void pml_threads_take_requests(void);
-/* Lists this thread. */
-void pml_threads_enter(void);
+/* Lists this thread, unless it is listed. */
+void pml_threads_meet(void);
+/* Lets mbx doctor ask which threads there are. */
+void pml_threads_explain(void);
 /* Is this object in a frame of a function that this thread is in?  Also false if it is not known,
  * as on the stack of a coroutine. */
 bool pml_thread_is_on_stack(const void *object);
+/* The MPI_Waitany of this thread; NULL: there is no room for one. */
+struct pml_any *pml_threads_any(void);
 
 /* ---- order.c ---- */
 

@@ -63,6 +63,7 @@ static struct {
     _Atomic unsigned yields;         /* since something has come; also approximate */
     const ompi_request_t *awaited;   /* the request of wait_polling(), or NULL */
     unsigned alone;                  /* polls in waits that did not call Open MPI's progress */
+    struct pml_any any;              /* without may_share */
     struct lock lock;                /* if all is shared, guards: */
     struct pml_later *_Atomic later; /* the oldest completion that was put aside, or NULL */
     struct pml_later *last;
@@ -225,7 +226,7 @@ static inline bool progress_in_vain(unsigned polls)
     atomic_store_explicit(&progress.polls, 0, memory_order_relaxed);
     atomic_store_explicit(&progress.yields, progress_yields() + 1, memory_order_relaxed);
     if (unlikely(pml.may_share))
-        pml_threads_enter();
+        pml_threads_meet(); /* it may be in MPI_Init */
     progress_yield();
     return true;
 }
@@ -339,8 +340,28 @@ const void *pml_request_waits(const void *user, enum mbx_queue kind)
     return by == REQUEST_PENDING || by == REQUEST_COMPLETED ? NULL : by;
 }
 
+static inline struct pml_any *any_here(void)
+{
+    return pml.may_share ? pml_threads_any() : &progress.any;
+}
+
+/* Does this thread wait for any of several requests, one of which is neither ours nor a collective's?
+ * It may end by itself: of a file, a window, or a generalized request. */
+static bool any_has_others(void)
+{
+    const struct pml_any *any = any_here();
+
+    for (size_t i = 0; any != NULL && i < any->count; i++)
+        if (any->requests[i]->req_state == OMPI_REQUEST_ACTIVE &&
+            any->requests[i]->req_type != OMPI_REQUEST_PML &&
+            any->requests[i]->req_type != OMPI_REQUEST_COLL &&
+            any->requests[i]->req_type != OMPI_REQUEST_NULL)
+            return true;
+    return false;
+}
+
 /* Callback of the library: the number of requests that the wait for this one still needs; 0: no
- * wait, or it is not known.  Open MPI's own waits store their wait object in each of their
+ * wait, it may end otherwise, or it is not known.  Open MPI's own waits store their wait object in each of their
  * requests; MPI_Waitall counts the open requests, other waits 1.  The object is on the stack of the
  * thread that waits.  The object of another thread may be gone, and is not read. */
 static uint32_t progress_waits(const void *user, enum mbx_queue kind)
@@ -352,7 +373,7 @@ static uint32_t progress_waits(const void *user, enum mbx_queue kind)
 
     if (!pml.is_shared && request == progress.awaited) /* of the owner, which answers */
         return 1;
-    if (sync == NULL || (pml.may_share && !pml_thread_is_on_stack(sync)))
+    if (sync == NULL || (pml.may_share && !pml_thread_is_on_stack(sync)) || any_has_others())
         return 0;
     return sync->count > 0 ? (uint32_t)sync->count : 0;
 }
@@ -602,14 +623,62 @@ static int progress_test_some(size_t count, ompi_request_t **requests, int *done
     return err;
 }
 
-/* ---- with may_share ---- */
+/* ---- waiting for any of several requests ---- */
 
 /* This thread has called. */
 static inline void met(void)
 {
-    bias_enter(&pml.bias);
-    bias_leave(&pml.bias);
+    pml_enter();
+    pml_leave();
 }
+
+struct any_wait {
+    size_t count;
+    ompi_request_t **requests;
+};
+
+/* Returns the wait in whose progress this one is made. */
+static struct any_wait any_begin(struct any_wait now)
+{
+    struct pml_any *any = any_here();
+    struct any_wait outer = {.count = 0};
+
+    if (any == NULL)
+        return outer;
+    outer = (struct any_wait){atomic_load_explicit(&any->count, memory_order_relaxed),
+                              any->requests};
+    any->requests = now.requests;
+    atomic_store_explicit(&any->count, now.count, memory_order_release);
+    return outer;
+}
+
+static int progress_wait_any(size_t count, ompi_request_t **requests, int *which,
+                             ompi_status_public_t *status)
+{
+    struct any_wait outer;
+    int err;
+
+    met();
+    outer = any_begin((struct any_wait){count, requests});
+    err = progress.usual.req_wait_any(count, requests, which, status);
+    (void)any_begin(outer);
+    return err;
+}
+
+static int progress_wait_some(size_t count, ompi_request_t **requests, int *done, int *which,
+                              ompi_status_public_t *statuses)
+{
+    struct any_wait outer;
+    int err;
+
+    met();
+    outer = any_begin((struct any_wait){count, requests});
+    err = progress.usual.req_wait_some(count, requests, done, which, statuses);
+    (void)any_begin(outer);
+    return err;
+}
+
+/* ---- with may_share ---- */
 
 static FLATTEN int owned_wait(ompi_request_t **out, ompi_status_public_t *status)
 {
@@ -631,20 +700,6 @@ static int owned_wait_all(size_t count, ompi_request_t **requests,
     ended = pml.is_mpi_waiting ? 0 : wait_all_in_order(count, requests, statuses, true);
     bias_leave(&pml.bias);
     return wait_all_rest(ended, count, requests, statuses);
-}
-
-static int owned_wait_any(size_t count, ompi_request_t **requests, int *which,
-                          ompi_status_public_t *status)
-{
-    met();
-    return progress.usual.req_wait_any(count, requests, which, status);
-}
-
-static int owned_wait_some(size_t count, ompi_request_t **requests, int *done, int *which,
-                           ompi_status_public_t *statuses)
-{
-    met();
-    return progress.usual.req_wait_some(count, requests, done, which, statuses);
 }
 
 static bool is_test_slow(void)
@@ -690,9 +745,9 @@ static void take_owned(void)
         .req_test_all = owned_test_all,
         .req_test_some = owned_test_some,
         .req_wait = owned_wait,
-        .req_wait_any = owned_wait_any,
+        .req_wait_any = progress_wait_any,
         .req_wait_all = owned_wait_all,
-        .req_wait_some = owned_wait_some,
+        .req_wait_some = progress_wait_some,
     };
 }
 
@@ -717,6 +772,8 @@ int pml_progress_open(void)
     progress.polls_mpi[true] = 1;
     progress.usual = ompi_request_functions;
     ompi_request_functions.req_wait_all = wait_all_usual;
+    ompi_request_functions.req_wait_any = progress_wait_any;
+    ompi_request_functions.req_wait_some = progress_wait_some;
     ompi_request_functions.req_test_any = progress_test_any;
     ompi_request_functions.req_test_all = progress_test_all;
     if (!pml.is_mpi_waiting) {
@@ -727,13 +784,13 @@ int pml_progress_open(void)
         ompi_request_functions.req_test = progress_test;
         ompi_request_functions.req_test_some = progress_test_some;
     }
-    if (pml.may_share && !pml.is_shared)
-        take_owned();
     (void)mbx_explain_waits(pml.ep, progress_waits);
-    if (pml.may_share)
-        pml_threads_take_requests();
-    else
+    if (pml.may_share) {
+        take_owned();
+        pml_threads_explain();
+    } else {
         (void)mbx_explain_unstarted(pml.ep, pml_persistent_unstarted);
+    }
     return OMPI_SUCCESS;
 }
 

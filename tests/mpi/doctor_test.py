@@ -90,7 +90,7 @@ CROWD = min(os.cpu_count() + 1, 9)  # more ranks than cores, on a small machine
 # name: ranks.  No rank is deadlocked
 CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "testing_a_window": 2, "running_ring": 3, "running_collectives": 2,
             "running_fences": 3, "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "attach_forbidden": 2, "stopped": 2, "reads_a_file": 2,
-            "lock_and_receive": 2, "killed": 3, "crowd": CROWD}
+            "lock_and_receive": 2, "wait_for_no_message": 2, "wait_for_any_or_no_message": 2, "killed": 3, "crowd": CROWD}
 # the doctor's texts about some of them, once they have waited for a second
 SAYS = {
     "late_sender": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from 1, which waits for a signal (pause)"],
@@ -117,8 +117,10 @@ LAUNCH = {"openmpi": {"": ["--oversubscribe"], "killed": ["--enable-recovery"]},
 WRAPPED = {"attach_forbidden": "no_attach"}  # a program that executes the test program
 UNSEEN = {"killed": 1, "receive_from_finalized": 1}  # ranks that have no endpoint any more
 
-# Deadlocks that cannot be detected, and the reasons.  Through the provider, with any MPI, and through ucp:
+# Cases that are not known, and the reasons.  Through the provider, with any MPI, and through ucp:
 NOT_BY_PROVIDER = {
+    "wait_for_no_message": "that the call waits for no message is not known",
+    "wait_for_any_or_no_message": "that the call may end without a message is not known",
     "small_head_to_head": "MBX_STRICT_SENDS has no effect",
     "wait_all_beside": "that MPI_Waitall needs all of its operations is not known",
     "receive_not_started": "what was not started is not known",

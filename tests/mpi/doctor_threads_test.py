@@ -43,6 +43,8 @@ PROGRAMS = {
     "probe_in_vain": ("probe_in_vain none", DEADLOCK, ["is in MPI_Probe", "waits for tag 4 on MPI_COMM_WORLD from 1"]),
     "receive_from_finalized": ("receive_from_finalized none", DEADLOCK, ["from 1, which is in MPI_Finalize"]),
     "late_sender": ("late_sender none", NO, ["no rank is deadlocked"]),
+    "wait_for_no_message": ("wait_for_no_message none", NO, ["no rank is deadlocked"]),
+    "wait_for_any_or_no_message": ("wait_for_any_or_no_message none", NO, ["no rank is deadlocked"]),
     "running_ring": ("running_ring sleeps", NO, ["no rank is deadlocked"]),
     "running_collectives": ("running_collectives joins", NO, ["no rank is deadlocked"]),
 }

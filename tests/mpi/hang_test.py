@@ -8,6 +8,7 @@ time.  Two jobs run at a time, because most of the time of a job is its start an
 import argparse
 import concurrent.futures
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,6 +112,18 @@ def no_deadlock(args, folder, pattern, ranks, words):
     check(not os.listdir(folder), f"{pattern} leaves {os.listdir(folder)}")
 
 
+def late_deadlock(args, folder):
+    """A deadlock that begins after the report that there is none ends the job as well."""
+    with Job(args, folder, "late_deadlock", 2, MBX_HANG_THEN="abort") as job:
+        job.read_until(NONE)
+        job.read_until("waits for a signal")
+        os.kill(int(re.search(r"^process (\d+) sleeps$", job.said, re.M)[1]), signal.SIGUSR1)
+        job.read_until("MBX_HANG_THEN=abort (status 86)")
+        job.said += job.process.stdout.read()
+        status = job.process.wait()
+    check(status == 86 and "cycle: 0 -> 1 -> 0" in job.said, f"status {status}:\n{job.said}")
+
+
 def runs(args, folder, pattern, ranks):
     with Job(args, folder, pattern, ranks) as job:
         for _ in range(LOOKS):
@@ -132,6 +145,7 @@ def main():
         "abort": lambda a, f: abort(a, f, "both_receive"),
         "abort_with_threads": lambda a, f: abort(a, f, "both_receive joins"),
         "unless": unless,
+        "late_deadlock": late_deadlock,
         "late_sender": lambda a, f: no_deadlock(a, f, "late_sender", 2, "waits for a signal"),
         "computing_master": lambda a, f: no_deadlock(a, f, "computing_master", 3, "computes"),
         "polling": lambda a, f: no_deadlock(a, f, "polling", 2, "from 0, which is in MPI_Iprobe"),

@@ -597,6 +597,71 @@ static void late_sender(void)
         pause();
 }
 
+static void woken(int number)
+{
+    (void)number;
+}
+
+/* A deadlock that begins when rank 1 gets SIGUSR1. */
+static void late_deadlock(void)
+{
+    if (rank == 1) {
+        signal(SIGUSR1, woken);
+        printf("process %ld sleeps\n", (long)getpid());
+        fflush(stdout);
+        pause();
+    }
+    receive(1 - rank, 7);
+}
+
+static int query(void *extra, MPI_Status *status)
+{
+    (void)extra;
+    (void)status;
+    return MPI_SUCCESS;
+}
+
+static int forget(void *extra)
+{
+    (void)extra;
+    return MPI_SUCCESS;
+}
+
+static int no_cancel(void *extra, int is_complete)
+{
+    (void)extra;
+    (void)is_complete;
+    return MPI_SUCCESS;
+}
+
+/* Rank 0 waits for something that is no message, and has posted a receive; requests[1] is the receive. */
+static void begin_both(MPI_Request requests[2])
+{
+    MPI_Grequest_start(query, forget, no_cancel, NULL, &requests[0]);
+    MPI_Irecv(in, 1, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &requests[1]);
+}
+
+static void wait_for_no_message(void)
+{
+    MPI_Request requests[2];
+
+    if (rank == 1)
+        receive(0, 1);
+    begin_both(requests);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
+static void wait_for_any_or_no_message(void)
+{
+    MPI_Request requests[2];
+    int which;
+
+    if (rank == 1)
+        receive(0, 1);
+    begin_both(requests);
+    MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE);
+}
+
 static void computing_master(void)
 {
     volatile double x = 1;
@@ -792,6 +857,9 @@ static const struct {
     {"crowd", crowd},
     {"spawner", spawner},
     {"late_sender", late_sender},
+    {"late_deadlock", late_deadlock},
+    {"wait_for_no_message", wait_for_no_message},
+    {"wait_for_any_or_no_message", wait_for_any_or_no_message},
     {"computing_master", computing_master},
     {"polling", polling},
     {"testing", testing},
