@@ -34,6 +34,9 @@
 /* The folder of the events of one communicator, with MPI_THREAD_MULTIPLE. */
 #define REPLAY_COMM "comm-"
 
+/* Is it the name of such a folder: "spawn-2", "comm-5"? */
+bool replay_is_part(const char *name);
+
 enum replay_kind {
     REPLAY_RECV = 1,
     REPLAY_IRECV,

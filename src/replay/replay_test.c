@@ -603,6 +603,17 @@ static void a_choice_has_a_site_and_a_value(void **state)
     replay_read_close(reader);
 }
 
+static void only_numbered_folders_are_parts(void **state)
+{
+    (void)state;
+    assert_true(replay_is_part("comm-5"));
+    assert_true(replay_is_part("spawn-12"));
+    assert_false(replay_is_part("2024")); /* another folder of the user */
+    assert_false(replay_is_part("comm-"));
+    assert_false(replay_is_part("comm-5x"));
+    assert_false(replay_is_part("my-comm-5"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -622,6 +633,7 @@ int main(void)
         TEST(what_is_no_record_is_refused),
         TEST(a_record_that_was_cut_counts_nothing_more),
         TEST(a_choice_has_a_site_and_a_value),
+        TEST(only_numbered_folders_are_parts),
     };
 
     return cmocka_run_group_tests_name("replay", tests, NULL, NULL);

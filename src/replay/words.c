@@ -3,6 +3,7 @@
  * words.c - an event as a text.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "replay/replay.h"
@@ -25,6 +26,19 @@ static const char *const calls[REPLAY_KINDS] = {
     [REPLAY_GET_STATUS] = "MPI_Request_get_status",
     [REPLAY_CHOICE] = "mbx_choice",
 };
+
+static bool is_numbered(const char *name, const char *kind)
+{
+    size_t length = strlen(kind);
+
+    return strncmp(name, kind, length) == 0 && name[length] != '\0' &&
+           name[length + strspn(name + length, "0123456789")] == '\0';
+}
+
+bool replay_is_part(const char *name)
+{
+    return is_numbered(name, REPLAY_SPAWNED) || is_numbered(name, REPLAY_COMM);
+}
 
 static size_t put_source(const struct replay_signature *s, char *text, size_t size)
 {

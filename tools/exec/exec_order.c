@@ -61,18 +61,6 @@ static bool is_job(int folder, const char *name)
     return got == (ssize_t)sizeof begin && memcmp(begin, BEGIN, sizeof begin) == 0;
 }
 
-/* "spawn-2", "comm-5" */
-static bool is_part(const char *name)
-{
-    size_t spawned = strlen(REPLAY_SPAWNED), comm = strlen(REPLAY_COMM);
-
-    if (strncmp(name, REPLAY_SPAWNED, spawned) == 0)
-        name += spawned;
-    else if (strncmp(name, REPLAY_COMM, comm) == 0)
-        name += comm;
-    return name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';
-}
-
 static DIR *open_folder(int parent, const char *name)
 {
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -94,7 +82,7 @@ static int records_in(DIR *entries, bool removes)
             count += ends_with(entry->d_name, ".mbxrec");
         if (removes && (is_record(entry->d_name) || is_job(dirfd(entries), entry->d_name)))
             unlinkat(dirfd(entries), entry->d_name, 0);
-        if (!is_part(entry->d_name))
+        if (!replay_is_part(entry->d_name))
             continue;
         count += records_in(open_folder(dirfd(entries), entry->d_name), removes);
         if (removes)

@@ -74,18 +74,6 @@ static DIR *open_folder(int parent, const char *name)
     return folder;
 }
 
-/* "spawn-2", "comm-5": records of a job that ranks have spawned, and of a communicator */
-static bool is_part(const char *name)
-{
-    size_t spawned = strlen(REPLAY_SPAWNED), comm = strlen(REPLAY_COMM);
-
-    if (strncmp(name, REPLAY_SPAWNED, spawned) == 0)
-        name += spawned;
-    else if (strncmp(name, REPLAY_COMM, comm) == 0)
-        name += comm;
-    return name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';
-}
-
 static void remove_order(int parent, const char *name)
 {
     DIR *folder = open_folder(parent, name);
@@ -94,7 +82,7 @@ static void remove_order(int parent, const char *name)
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         if (is_of_a_run(entry->d_name))
             unlinkat(dirfd(folder), entry->d_name, 0);
-        if (is_part(entry->d_name))
+        if (replay_is_part(entry->d_name))
             remove_order(dirfd(folder), entry->d_name);
     }
     if (folder != NULL)
