@@ -410,7 +410,8 @@ void replay_write_flag(struct replay_writer *w, enum replay_flags flag)
     end_put(w);
     if (flag == REPLAY_THREADS)
         LOG_WARN("record: two threads of rank %u make calls that are recorded, on one "
-                 "communicator: this record cannot be replayed",
+                 "communicator, or its communicators have used up the files or the memory for "
+                 "them: this record cannot be replayed",
                  w->rank);
 }
 

@@ -230,6 +230,29 @@ static bool has_rank(const char *folder, uint32_t rank)
     return access(path, F_OK) == 0;
 }
 
+/* Says which communicators of the rank have a record in the first folder, and none in the second.  True: there is one. */
+static bool show_lone(const char *folder, const char *other, uint32_t rank)
+{
+    DIR *entries = opendir(folder);
+    char mine[PATH_MAX], others[PATH_MAX];
+    bool is_one = false;
+    struct dirent *entry;
+
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        if (strncmp(entry->d_name, REPLAY_COMM, strlen(REPLAY_COMM)) != 0)
+            continue;
+        snprintf(mine, sizeof mine, "%s/%s", folder, entry->d_name);
+        snprintf(others, sizeof others, "%s/%s", other, entry->d_name);
+        if (!has_rank(mine, rank) || has_rank(others, rank))
+            continue;
+        printf("rank %" PRIu32 ", %.60s: only in %s\n", rank, entry->d_name, folder);
+        is_one = true;
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return is_one;
+}
+
 /* As show_rank(), for each communicator of the rank that has a record of its own. */
 static int show_parts(const struct tool *tool, const struct arguments *args, uint32_t rank)
 {
@@ -253,6 +276,8 @@ static int show_parts(const struct tool *tool, const struct arguments *args, uin
         if (args->other != NULL) {
             snprintf(other, sizeof other, "%s/%s", args->other, entry->d_name);
             of_part.other = other;
+            if (!has_rank(other, rank))
+                continue;
         }
         shown = show_rank(tool, &of_part, rank);
         is_read = is_read && shown >= 0;
@@ -260,6 +285,10 @@ static int show_parts(const struct tool *tool, const struct arguments *args, uin
     }
     if (entries != NULL)
         closedir(entries);
+    if (args->other != NULL) {
+        differ = show_lone(args->folder, args->other, rank) || differ;
+        differ = show_lone(args->other, args->folder, rank) || differ;
+    }
     return !is_read ? -1 : differ;
 }
 
