@@ -20,12 +20,13 @@
 #define PRIORITY 5
 
 struct pml pml;
-_Thread_local unsigned pml_calling_back_in_thread;
-unsigned pml_calling_back_alone;
+_Thread_local unsigned pml_calling_back;
 
 static int priority;
 
-static mca_pml_base_module_t module;
+static mca_pml_base_module_t module; /* what Open MPI calls */
+static const mca_pml_base_module_t
+    untouched; /* the same, before others have put functions there */
 
 static int component_register(void)
 {
@@ -86,13 +87,9 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
     const char *const params[] = {has_threads ? "THREADS=many" : "THREADS=one",
                                   pml_is_oversubscribed() ? "OVERSUBSCRIBED=yes" : NULL, NULL};
     const struct mbx_config config = {.params = params};
-    static mca_pml_base_module_t untouched;
 
     (void)has_progress_threads;
-    /* MPI may be opened again: without what was put there */
-    if (untouched.pml_enable == NULL)
-        untouched = module;
-    module = untouched;
+    module = untouched; /* MPI may be opened again */
     if (mbx_open(&config, &pml.ep) < 0)
         return NULL; /* the log has the reason */
     pml.may_share = has_threads;
@@ -157,7 +154,7 @@ static int module_dump(ompi_communicator_t *comm, int verbose)
     return OMPI_SUCCESS;
 }
 
-static mca_pml_base_module_t module = {
+static const mca_pml_base_module_t untouched = {
     .pml_add_procs = pml_add_procs,
     .pml_del_procs = pml_del_procs,
     .pml_enable = module_enable,

@@ -74,14 +74,14 @@ static inline struct order_lane *order_lane(ompi_communicator_t *comm)
 {
     if (unlikely(pml.may_share))
         return order_lane_of_comm(comm);
-    return *pml_calling_back() == 0 ? &pml_order.main : NULL;
+    return pml_calling_back == 0 ? &pml_order.main : NULL;
 }
 
 static inline struct order_lane *order_lane_for(size_t count, ompi_request_t **requests)
 {
     if (unlikely(pml.may_share))
         return order_lane_of_request(count, requests);
-    return *pml_calling_back() == 0 ? &pml_order.main : NULL;
+    return pml_calling_back == 0 ? &pml_order.main : NULL;
 }
 
 /* The lane in which a receive was posted. */
@@ -95,7 +95,7 @@ static inline struct order_lane *order_lane_posted(const pml_recv_t *recv)
 /* Is this call of the program, and is all that happens that it is recorded? */
 static inline bool order_is_plain(void)
 {
-    return likely(pml_order.tail != NULL) && likely(pml_calling_back_alone == 0);
+    return likely(pml_order.tail != NULL) && likely(pml_calling_back == 0);
 }
 
 struct replay_signature order_signature(struct order_lane *lane, enum replay_kind kind, int src,

@@ -103,7 +103,7 @@ struct order_lane *order_lane_of_comm(ompi_communicator_t *comm)
     int err = 0;
 
     pml_threads_meet();
-    if (*pml_calling_back() != 0)
+    if (pml_calling_back != 0)
         return NULL;
     pthread_mutex_lock(&pml_order.lock);
     if (!is_main(comm)) {

@@ -37,7 +37,7 @@ static struct {
 /* Is it a call of the program, and of the thread of MPI_Init?  Others make no choices. */
 static bool is_chosen(void)
 {
-    return *pml_calling_back() == 0 &&
+    return pml_calling_back == 0 &&
            (!pml.may_share || pthread_equal(shuffle.thread, pthread_self()));
 }
 
@@ -115,7 +115,7 @@ int order_shuffle_source(int src, int tag, ompi_communicator_t *comm)
 /* Any thread may send: a send is no event. */
 static void pause_before_send(int tag)
 {
-    if (tag >= 0 && !pml.may_share && *pml_calling_back() == 0)
+    if (tag >= 0 && !pml.may_share && pml_calling_back == 0)
         pause_a_while();
 }
 

@@ -67,7 +67,7 @@ static mbx_request handle_of(const ompi_request_t *request)
     const mca_pml_base_request_t *base = (const mca_pml_base_request_t *)request;
 
     if (request->req_type != OMPI_REQUEST_PML || request->req_state != OMPI_REQUEST_ACTIVE ||
-        *pml_calling_back() != 0 || order_is_withheld(request) ||
+        pml_calling_back != 0 || order_is_withheld(request) ||
         (base->req_tag < 0 && base->req_tag != OMPI_ANY_TAG))
         return 0;
     if (base->req_type == MCA_PML_REQUEST_RECV)
@@ -250,7 +250,7 @@ int order_trace_blocking(void *buf, size_t count, ompi_datatype_t *type, int src
 
 static bool is_seen(int tag)
 {
-    return tag >= 0 && *pml_calling_back() == 0;
+    return tag >= 0 && pml_calling_back == 0;
 }
 
 static int seen_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,

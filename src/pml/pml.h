@@ -117,15 +117,9 @@ static inline bool pml_let_in(void)
     return pml.is_shared;
 }
 
-extern _Thread_local unsigned pml_calling_back_in_thread;
-extern unsigned pml_calling_back_alone;
-
-/* The nesting depth of completions that call Open MPI's own parts on this thread.  Without threads it costs no call of the
+/* The nesting depth of completions that call Open MPI's own parts on this thread.  In this model it costs no call of the
  * loader to find it. */
-static inline unsigned *pml_calling_back(void)
-{
-    return unlikely(pml.may_share) ? &pml_calling_back_in_thread : &pml_calling_back_alone;
-}
+extern __attribute__((tls_model("initial-exec"))) _Thread_local unsigned pml_calling_back;
 
 /* ---- request.c ---- */
 

@@ -361,9 +361,9 @@ static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct p
     }
     is_freed = request_ends(base, REQUEST_ENDS_COMPLETE);
     was_inside = pml_step_out();
-    ++*pml_calling_back();
+    pml_calling_back++;
     is_complete = callback(&base->req_ompi) == 0;
-    --*pml_calling_back();
+    pml_calling_back--;
     pml_step_in(was_inside);
     if (!is_complete)
         return;

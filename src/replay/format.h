@@ -146,6 +146,10 @@ static_assert(sizeof(struct format_header) == FORMAT_HEADER_SIZE, "format");
 static_assert(sizeof(struct format_commit) == 32 && sizeof(struct format_chunk) == 32,
               "format");
 static_assert(sizeof(struct format_late_one) == 40, "format");
+static_assert(REPLAY_COMM_MASK == (UINT64_C(1) << FORMAT_KIND_SHIFT) - 1 &&
+                  FORMAT_PLACE_SHIFT == FORMAT_KIND_SHIFT + 1 && REPLAY_KINDS <= 32 &&
+                  REPLAY_RESULTS <= 16,
+              "the fields of an item do not overlap");
 static_assert(REPLAY_ONCE == UINT64_C(1) << 28 && REPLAY_OFTEN >> 28 >= FORMAT_TIMES_MAX - 1,
               "format_word()");
 

@@ -172,7 +172,7 @@ struct replay_tail {
     uint64_t *
         word; /* of the last event in the file's mapping, if it found nothing; NULL: it is another one */
     uint64_t events;
-    struct replay_signature is;
+    struct replay_signature is; /* of the last event */
 };
 
 /* Added to the word when the event happens once more.  From REPLAY_OFTEN on there is no space for more. */

@@ -43,9 +43,8 @@ struct replay_writer {
     uint64_t end, flags;  /* of the file; enum replay_flags */
     uint32_t chunks, rank;
     struct replay_signature signatures[FORMAT_SIGNATURES]; /* kind 0: not defined */
-    struct replay_tail tail;        /* its word is NULL, or in item items - 1 */
-    struct replay_signature recent; /* of the last event, and its number */
-    unsigned recent_slot;
+    struct replay_tail tail; /* its word is NULL, or in item items - 1 */
+    unsigned slot;           /* the number of tail.is */
     uint64_t posts[FORMAT_RING];
     struct replay_places places;
     struct code code;
@@ -302,11 +301,11 @@ static OUT_OF_LINE unsigned slot_find(struct replay_writer *w, const struct repl
 static inline unsigned replay_write_slot_of(struct replay_writer *w,
                                             const struct replay_signature *s)
 {
-    if (unlikely(!is_equal(&w->recent, s))) {
-        w->recent_slot = slot_find(w, s);
-        w->recent = *s;
+    if (unlikely(!is_equal(&w->tail.is, s))) {
+        w->slot = slot_find(w, s);
+        w->tail.is = *s;
     }
-    return w->recent_slot;
+    return w->slot;
 }
 
 uint16_t replay_write_place(struct replay_writer *w)
@@ -334,10 +333,8 @@ void replay_write_event(struct replay_writer *w, const struct replay_signature *
                   format_word(FORMAT_EVENT, 0, slot, outcome->result, outcome->size_class, 1)))
         return;
     w->tail.events += signature->kind != REPLAY_INDEX;
-    if (outcome->result != REPLAY_FALSE)
-        return;
-    w->tail.is = *signature;
-    w->tail.word = &w->ring[(w->items - 1) % FORMAT_RING].word;
+    if (outcome->result == REPLAY_FALSE)
+        w->tail.word = &w->ring[(w->items - 1) % FORMAT_RING].word;
 }
 
 uint64_t replay_write_post(struct replay_writer *w, const struct replay_signature *signature)

@@ -99,7 +99,7 @@ static int add_to_all(struct ucp_context *context, const struct ucp_mem *mem)
 }
 
 /* True: no worker has it any more, and it is in no list. */
-static bool removed_from_all(struct ucp_context *context, struct ucp_mem *mem)
+static bool remove_from_all(struct ucp_context *context, struct ucp_mem *mem)
 {
     struct list *node;
     bool is_done = true;
@@ -136,7 +136,7 @@ ucs_status_t ucpx_regions_enter(struct ucp_worker *worker)
 }
 
 /* True: the worker has no region any more, and gets none. */
-static bool has_left(struct ucp_worker *worker)
+static bool remove_all(struct ucp_worker *worker)
 {
     struct ucp_context *context = worker->context;
     struct list *node;
@@ -155,7 +155,7 @@ static bool has_left(struct ucp_worker *worker)
 /* Otherwise the close of the worker would serve a region that another thread has unmapped meanwhile. */
 void ucpx_regions_leave(struct ucp_worker *worker)
 {
-    while (!has_left(worker))
+    while (!remove_all(worker))
         door_yield();
 }
 
@@ -229,7 +229,7 @@ static void mem_give_back(struct ucp_mem *mem)
 
 static void mem_leave(struct ucp_context *context, struct ucp_mem *mem)
 {
-    while (!removed_from_all(context, mem))
+    while (!remove_from_all(context, mem))
         door_yield();
 }
 

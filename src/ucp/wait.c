@@ -31,7 +31,7 @@ static bool can_wait(const struct ucp_worker *worker)
 }
 
 /* Takes a signal, and what was reported. */
-static bool has_news(struct ucp_worker *worker)
+static bool take_news(struct ucp_worker *worker)
 {
     bool has_reported = worker->has_reported;
 
@@ -91,14 +91,14 @@ static ucs_status_t arm(struct ucp_worker *worker)
 {
     int result;
 
-    if (has_news(worker))
+    if (take_news(worker))
         return UCS_ERR_BUSY;
     result = mbx_fd(worker->mbx);
     if (result >= 0)
         result = mbx_arm(worker->mbx);
     if (result < 0)
         return ucpx_status(result);
-    if (result == 0 && has_news(worker)) {
+    if (result == 0 && take_news(worker)) {
         (void)mbx_disarm(worker->mbx);
         result = 1;
     }
@@ -142,7 +142,7 @@ static int nap(struct ucp_worker *worker)
     int err = 0;
 
     do {
-        if (has_news(worker))
+        if (take_news(worker))
             break;
         worker->is_armed = true;
         err = mbx_sleep(worker->mbx, -1, &hooks);

@@ -299,12 +299,17 @@ static void unmap_during_a_get(void)
 
 static void a_thread_that_unmaps_waits_without_a_lock(void **state)
 {
+    bool is_open;
+
     (void)state;
     mbx_log_callback(note, NULL);
-    if (open_far_pair())
+    is_open = open_far_pair();
+    if (is_open)
         unmap_during_a_get();
     close_pair();
     mbx_log_callback(NULL, NULL);
+    if (!is_open)
+        skip();
 }
 
 int main(void)

@@ -36,6 +36,7 @@
 #include "tools/observe/diagnose.h"
 
 #define AGAIN      10            /* times MBX_HANG: second report */
+#define REPORTS    2             /* of one deadlock */
 #define EACH_LEAST (CLOCK_S / 2) /* between two inspections */
 #define EACH_MOST  (10 * CLOCK_S)
 
@@ -44,12 +45,12 @@ struct hang {
     struct observe_options wanted;
     uint64_t between_ns, begin_ns;
     int pidfd;
-    uint64_t said_ns; /* when a deadlock was reported last; before that, the beginning */
-    bool has_reported, has_repeated; /* a deadlock */
-    bool has_explained;              /* that there is none */
-    bool is_unless;                  /* the report says "unless": a certain one may follow */
-    uint64_t first;                  /* the pulse of the watched rank when its watch began */
-    uint32_t watched;                /* its pid: of a deadlocked rank, once there is a report */
+    uint64_t said_ns;   /* when a deadlock was reported last; before that, the beginning */
+    unsigned reports;   /* of a deadlock: REPORTS at most */
+    bool has_explained; /* that there is none */
+    bool is_unless;     /* the report says "unless": a certain one may follow */
+    uint64_t first;     /* the pulse of the watched rank when its watch began */
+    uint32_t watched;   /* its pid: of a deadlocked rank, once there is a report */
 };
 
 static void tell(uint64_t what)
@@ -182,11 +183,10 @@ static void on_deadlock(struct hang *hang, const struct inspect_job *before,
     uint32_t first = 0;
 
     if (hang->is_unless && is_certain)
-        hang->has_reported = hang->has_repeated = false;
-    if (hang->has_reported && hang->has_repeated)
+        hang->reports = 0;
+    if (hang->reports == REPORTS)
         return;
-    hang->has_repeated = hang->has_reported;
-    hang->has_reported = true;
+    hang->reports++;
     hang->said_ns = clock_now();
     hang->is_unless = !is_certain;
     while (nodes[first] != INSPECT_DEADLOCKED)
@@ -195,9 +195,9 @@ static void on_deadlock(struct hang *hang, const struct inspect_job *before,
     snprintf(about, sizeof about, "no message has come for %" PRIu64 " s, and nothing can%s%s",
              seconds_of(hang),
              is_certain ? "" : ", unless a thread that has never communicated sends one",
-             aborts               ? "; the job is ended (MBX_HANG_THEN=abort)"
-             : hang->has_repeated ? " (again)"
-                                  : "");
+             aborts              ? "; the job is ended (MBX_HANG_THEN=abort)"
+             : hang->reports > 1 ? " (again)"
+                                 : "");
     report(before, now, nodes, about, true);
     if (aborts)
         tell(INSPECT_HANG_ABORT);
@@ -208,7 +208,7 @@ static void on_none(struct hang *hang, const struct inspect_job *before,
 {
     char about[128];
 
-    if (hang->has_reported || hang->has_explained ||
+    if (hang->reports != 0 || hang->has_explained ||
         clock_now() - hang->begin_ns < (AGAIN - 1) * hang->reported->hang_ns)
         return;
     hang->has_explained = true;
@@ -246,7 +246,7 @@ static bool look(struct hang *hang)
         goes_on = true;
         if (verdict == DIAGNOSE_NONE)
             on_none(hang, was, &now.jobs[0], nodes);
-        else if (!hang->has_reported || is_late || (hang->is_unless && is_certain))
+        else if (hang->reports == 0 || is_late || (hang->is_unless && is_certain))
             on_deadlock(hang, was, &now.jobs[0], nodes, is_certain);
     }
     mem_free(nodes);

@@ -117,7 +117,8 @@ static bool why_threads(const struct inspect_job *before, const struct inspect_j
                  "it may have several threads, and those of its process were not seen");
         return true;
     case INSPECT_APART_SEVERAL:
-        snprintf(words, WHY_MAX, "several of its threads are in MPI");
+        snprintf(words, WHY_MAX,
+                 "the thread that answers is not always the same, or not known");
         return true;
     case INSPECT_APART_BEGUN:
         task = inspect_new_task(was, rank);

@@ -653,9 +653,7 @@ static void finder_close(struct finder *finder)
     for (uint32_t i = 0; i < finder->count; i++) {
         if (finder->all[i].fd >= 0)
             close(finder->all[i].fd);
-        mem_free(finder->all[i].rank.entries);
-        mem_free(finder->all[i].rank.text);
-        mem_free(finder->all[i].rank.tasks);
+        observed_free_rank(&finder->all[i].rank);
     }
     mem_free(finder->all);
 }

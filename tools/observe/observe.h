@@ -66,6 +66,9 @@ int observe_cores(const struct observe_options *options, const char *const *path
                   uint32_t count, struct observed *out, char why[OBSERVE_WHY]);
 void observe_free(struct observed *observed);
 
+/* Frees what a rank points to. */
+void observed_free_rank(struct inspect_rank *rank);
+
 /* Endpoints that are found once, and asked repeatedly. */
 struct observer;
 

@@ -60,7 +60,7 @@ int observed_sort(struct inspect_rank *ranks, uint32_t count, struct observed *o
     return 0;
 }
 
-static void free_rank(struct inspect_rank *rank)
+void observed_free_rank(struct inspect_rank *rank)
 {
     mem_free(rank->entries);
     mem_free(rank->text);
@@ -231,7 +231,7 @@ void observed_keep(struct observed *observed, uint64_t number)
             continue;
         }
         for (uint32_t r = 0; r < job->count; r++)
-            free_rank(&job->ranks[r]);
+            observed_free_rank(&job->ranks[r]);
     }
     if (kept.count == 0) {
         mem_free(all);
@@ -248,7 +248,7 @@ void observe_free(struct observed *observed)
 {
     for (uint32_t i = 0; i < observed->count; i++)
         for (uint32_t r = 0; r < observed->jobs[i].count; r++)
-            free_rank(&observed->jobs[i].ranks[r]);
+            observed_free_rank(&observed->jobs[i].ranks[r]);
     if (observed->count != 0)
         mem_free(observed->jobs[0].ranks);
     mem_free(observed->jobs);

@@ -20,6 +20,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -300,9 +301,9 @@ static bool task_text(const struct process *process, uint32_t id, const char *na
 static bool is_sleep(const struct process *process, long number, const uint64_t *arguments)
 {
     const struct region *region = region_at(process, arguments[0]);
-    uint64_t operation = arguments[1] & 0x7f;
+    uint64_t operation = arguments[1] & (uint64_t)FUTEX_CMD_MASK;
 
-    return number == SYS_futex && (operation == 0 /* wait */ || operation == 9 /* bitset */) &&
+    return number == SYS_futex && (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET) &&
            arguments[3] == 0 && region != NULL && region->kind == REGION_DATA;
 }
 

@@ -138,14 +138,6 @@ int hosts_merge_add(struct hosts_merge *merge, struct observed *from)
     return 0;
 }
 
-static void free_rank(struct inspect_rank *rank)
-{
-    mem_free(rank->entries);
-    mem_free(rank->text);
-    mem_free(rank->tasks);
-    mem_free(rank->reported);
-}
-
 static int compare(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
@@ -203,7 +195,7 @@ static void look_at_addresses(struct hosts_merge *merge)
         if (last != NULL && last->head.job == rank->head.job && rank->head.address != 0 &&
             last->head.address == rank->head.address) {
             if (is_one_endpoint(last, rank)) {
-                free_rank(rank);
+                observed_free_rank(rank);
                 continue;
             }
             refuse(last, rank, "address");
@@ -280,7 +272,7 @@ int hosts_merge_end(struct hosts_merge *merge, struct observed *out)
         out->host_count = merge->host_count;
     } else {
         for (uint32_t i = 0; i < merge->count; i++)
-            free_rank(&merge->ranks[i]);
+            observed_free_rank(&merge->ranks[i]);
         mem_free(merge->ranks);
         for (uint32_t i = 0; i < merge->host_count; i++)
             mem_free(merge->hosts[i].others);

@@ -646,12 +646,8 @@ static void place(struct reading *reading)
 
 static void drop(struct reading *reading)
 {
-    for (uint32_t i = 0; i < reading->count; i++) {
-        mem_free(reading->ranks[i].entries);
-        mem_free(reading->ranks[i].text);
-        mem_free(reading->ranks[i].tasks);
-        mem_free(reading->ranks[i].reported);
-    }
+    for (uint32_t i = 0; i < reading->count; i++)
+        observed_free_rank(&reading->ranks[i]);
     mem_free(reading->ranks);
 }
 
