@@ -19,10 +19,9 @@
 /* Copies one line: characters that do not print become spaces. */
 static void names_copy(char text[NAMES_TEXT_MAX], const char *from)
 {
-    size_t length = strnlen(from, NAMES_TEXT_MAX - 1);
-
-    memcpy(text, from, length);
-    memset(text + length, 0, NAMES_TEXT_MAX - length);
+    memset(text, 0, NAMES_TEXT_MAX);
+    for (size_t i = 0; i < NAMES_TEXT_MAX - 1 && from[i] != '\0'; i++)
+        text[i] = from[i];
     text_make_printable(text, ' ', false);
 }
 
