@@ -51,6 +51,14 @@
 #define YIELDS_AWAKE 64u
 #define SLEEP_NS     1000000
 
+/* If all is shared, rounds of a wait before Open MPI's own, and pauses between them: some 50 us. */
+#define WATCHES       64u
+#define WATCH_RELAXES 64u
+
+/* Open MPI's own loop then pauses after an empty poll, if one of the last polls was another thread's. */
+#define POLL_RELAXES 128u
+#define POLL_TURNS   16u
+
 /* MPI_Waitall prefetches the cache lines of requests so many ahead. */
 #define WAIT_AHEAD 8
 
@@ -58,15 +66,23 @@ static struct {
     ompi_request_fns_t usual; /* Open MPI's */
     unsigned keep;            /* POLLS_KEEP, POLLS_SHARED or POLLS_CROWDED */
     unsigned polls_mpi[2];    /* polls that one of Open MPI's counts as: in a wait, in a test */
+    unsigned watches;         /* WATCHES, or fewer on cores that ranks share */
+    unsigned watchers_most;   /* threads that may be in wait_watching() at once */
     _Atomic bool is_tested;   /* by a call that does not wait */
     _Atomic unsigned polls; /* consecutive empty ones; of all threads together, approximately */
-    _Atomic unsigned yields;         /* since something has come; also approximate */
-    const ompi_request_t *awaited;   /* the request of wait_polling(), or NULL */
-    unsigned alone;                  /* polls in waits that did not call Open MPI's progress */
-    struct pml_any any;              /* without may_share */
-    struct lock lock;                /* if all is shared, guards: */
+    _Atomic unsigned yields;       /* since something has come; also approximate */
+    const ompi_request_t *awaited; /* the request of wait_polling(), or NULL */
+    unsigned alone;                /* polls in waits that did not call Open MPI's progress */
+    struct pml_any any;            /* without may_share */
+    /* what threads write while all is shared */
+    _Alignas(CACHE_APART) struct lock lock; /* guards: */
     struct pml_later *_Atomic later; /* the oldest completion that was put aside, or NULL */
     struct pml_later *last;
+    _Atomic bool is_polled; /* a thread is in mbx_progress(); guards poller */
+    uintptr_t poller;       /* bias_self() of the last one */
+    _Atomic unsigned
+        turns; /* polls of this thread that are left until it has no rival; written under is_polled */
+    _Atomic unsigned watchers; /* threads in the rounds of wait_watching() */
 } progress;
 
 /* ---- completions ---- */
@@ -166,6 +182,32 @@ static inline void progress_rest(void)
         progress_report_later();
 }
 
+static void progress_note_poller(void)
+{
+    unsigned turns = atomic_load_explicit(&progress.turns, memory_order_relaxed);
+
+    if (progress.poller != bias_self())
+        turns = POLL_TURNS;
+    else if (turns != 0)
+        turns--;
+    progress.poller = bias_self();
+    atomic_store_explicit(&progress.turns, turns, memory_order_relaxed);
+}
+
+/* While all is shared one thread polls, for all.  Others do not wait for the lock of the endpoint. */
+static OUT_OF_LINE int progress_poll_shared(void)
+{
+    int moved;
+
+    if (atomic_load_explicit(&progress.is_polled, memory_order_relaxed) ||
+        atomic_exchange_explicit(&progress.is_polled, true, memory_order_acquire))
+        return 0;
+    moved = mbx_progress(pml.ep);
+    progress_note_poller();
+    atomic_store_explicit(&progress.is_polled, false, memory_order_release);
+    return moved;
+}
+
 /* Polls once.  Returns the amount of progress. */
 static inline int progress_poll(void)
 {
@@ -175,7 +217,7 @@ static inline int progress_poll(void)
         return progress_report_later();
     if (mbx_idle(pml.ep))
         return 0;
-    moved = mbx_progress(pml.ep);
+    moved = unlikely(pml.is_shared) ? progress_poll_shared() : mbx_progress(pml.ep);
     progress_rest();
     if (unlikely(atomic_load_explicit(&pml_deaths_are_due, memory_order_relaxed)))
         pml_deaths_check();
@@ -231,10 +273,20 @@ static inline bool progress_in_vain(unsigned polls)
     return true;
 }
 
+/* A thread that polls in a loop leaves the lock to other threads that poll, most of the time. */
+static inline void progress_let_in(void)
+{
+    if (atomic_load_explicit(&progress.turns, memory_order_relaxed) != 0)
+        for (unsigned i = 0; i < POLL_RELAXES; i++)
+            cpu_relax();
+}
+
 int pml_progress(void)
 {
     int moved = progress_poll();
 
+    if (unlikely(pml.is_shared) && moved == 0)
+        progress_let_in();
     if (moved == 0)
         (void)progress_in_vain(progress.polls_mpi[progress.is_tested]);
     else
@@ -330,6 +382,28 @@ static OUT_OF_LINE bool wait_short(ompi_request_t *request)
     return REQUEST_COMPLETE(request) && !pml.is_shared;
 }
 
+static inline void wait_relax(const ompi_request_t *request)
+{
+    for (unsigned i = 0; i < WATCH_RELAXES && !REQUEST_COMPLETE(request); i++)
+        cpu_relax();
+}
+
+/* If all is shared: polls, or watches the request while another thread polls.  In Open MPI's own wait all
+ * threads but one sleep, and each is woken for its completion.  False: the request is not complete. */
+static OUT_OF_LINE bool wait_watching(const ompi_request_t *request)
+{
+    if (REQUEST_COMPLETE(request) || request->req_type != OMPI_REQUEST_PML)
+        return REQUEST_COMPLETE(request);
+    if (progress_poll() != 0 && REQUEST_COMPLETE(request))
+        return true;
+    if (atomic_fetch_add(&progress.watchers, 1) < progress.watchers_most)
+        for (unsigned i = 0; i < progress.watches && !REQUEST_COMPLETE(request); i++)
+            if (progress_poll() == 0)
+                wait_relax(request);
+    atomic_fetch_sub(&progress.watchers, 1);
+    return REQUEST_COMPLETE(request);
+}
+
 const void *pml_request_waits(const void *user, enum mbx_queue kind)
 {
     const ompi_request_t *request = kind == MBX_RECVS
@@ -401,6 +475,8 @@ static OUT_OF_LINE void wait_outside(ompi_request_t *request)
 {
     bool was_inside = pml_step_out();
 
+    if (pml.is_shared)
+        (void)wait_watching(request);
     ompi_request_wait_completion(request);
     pml_step_in(was_inside);
 }
@@ -688,7 +764,11 @@ static FLATTEN int owned_wait(ompi_request_t **out, ompi_status_public_t *status
     bias_enter(&pml.bias);
     has_ended = likely(!pml.is_mpi_waiting) && wait_ends(out, status, &err, true);
     bias_leave(&pml.bias);
-    return likely(has_ended) ? err : progress.usual.req_wait(out, status);
+    if (likely(has_ended))
+        return err;
+    if (pml.is_shared)
+        (void)wait_watching(*out);
+    return progress.usual.req_wait(out, status);
 }
 
 static int owned_wait_all(size_t count, ompi_request_t **requests,
@@ -699,6 +779,9 @@ static int owned_wait_all(size_t count, ompi_request_t **requests,
     bias_enter(&pml.bias);
     ended = pml.is_mpi_waiting ? 0 : wait_all_in_order(count, requests, statuses, true);
     bias_leave(&pml.bias);
+    if (pml.is_shared)
+        for (size_t i = 0; i < count && wait_watching(requests[i]); i++)
+            ;
     return wait_all_rest(ended, count, requests, statuses);
 }
 
@@ -768,6 +851,8 @@ static unsigned polls_keep(void)
 int pml_progress_open(void)
 {
     progress.keep = polls_keep();
+    progress.watches = WATCHES * progress.keep / POLLS_KEEP;
+    progress.watchers_most = launcher_cores_per_rank();
     progress.polls_mpi[false] = progress.keep != POLLS_KEEP ? POLLS_MPI : 1;
     progress.polls_mpi[true] = 1;
     progress.usual = ompi_request_functions;
