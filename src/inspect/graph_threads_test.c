@@ -199,8 +199,8 @@ struct search {
     uint32_t count, table[2 * KNOWN]; /* index + 1, by hash */
 };
 
-/* False: the state was seen before. */
-static bool is_new(struct search *search, const struct state *s)
+/* Adds a state, unless it was seen before. */
+static void search_add(struct search *search, const struct state *s)
 {
     uint64_t hash = 0;
     uint32_t at;
@@ -210,13 +210,12 @@ static bool is_new(struct search *search, const struct state *s)
     at = (uint32_t)(hash % (2 * KNOWN));
     while (search->table[at] != 0) {
         if (memcmp(&search->known[search->table[at] - 1], s, sizeof *s) == 0)
-            return false;
+            return;
         at = (at + 1) % (2 * KNOWN);
     }
     assert_true(search->count < KNOWN);
     search->known[search->count] = *s;
     search->table[at] = ++search->count;
-    return true;
 }
 
 static bool is_allowed(const struct search *search, uint32_t t, const struct step *step)
@@ -232,7 +231,7 @@ static void search_all(struct search *search, const struct model *m, bool none_b
     search->none_begins = none_begins;
     search->moved = search->count = 0;
     memset(search->table, 0, sizeof search->table);
-    is_new(search, &m->state);
+    search_add(search, &m->state);
     for (uint32_t i = 0; i < search->count; i++)
         for (uint32_t t = 0; t < m->count; t++) {
             const struct state *s = &search->known[i];
@@ -246,7 +245,7 @@ static void search_all(struct search *search, const struct model *m, bool none_b
                 if (!is_source(m, &next, t, from))
                     continue;
                 go(m, &next, t, from);
-                is_new(search, &next);
+                search_add(search, &next);
             }
         }
 }
