@@ -310,20 +310,21 @@ static bool has_slept(const struct inspect_rank *was, const struct inspect_rank 
            before->word == task->word && before->ran_ns == task->ran_ns;
 }
 
-bool inspect_is_of_thread(const struct inspect_rank *rank, const struct inspect_entry *entry,
-                          const struct inspect_task *task)
+uint32_t inspect_waiting_thread(const struct inspect_rank *rank,
+                                const struct inspect_entry *entry)
 {
     uint32_t waiter = inspect_waiter(entry);
 
-    return waiter != 0 && waiter <= rank->state.callers && waiter <= INSPECT_CALLERS &&
-           rank->state.caller_ids[waiter - 1] == task->id;
+    return waiter != 0 && waiter <= rank->state.callers && waiter <= INSPECT_CALLERS
+               ? rank->state.caller_ids[waiter - 1]
+               : 0;
 }
 
 /* Is it known of an operation that this thread waits for it? */
 static bool has_operation(const struct inspect_rank *rank, const struct inspect_task *task)
 {
     for (uint32_t i = 0; i < rank->count; i++)
-        if (inspect_is_of_thread(rank, &rank->entries[i], task))
+        if (inspect_waiting_thread(rank, &rank->entries[i]) == task->id)
             return true;
     return false;
 }

@@ -117,10 +117,10 @@ enum inspect_apart inspect_apart(const struct inspect_job *before,
                                  const struct inspect_job *now, const struct inspect_rank *rank,
                                  enum inspect_assume assume);
 
-/* Is it known of this operation of a rank that this thread waits for it?  The thread has not
- * answered. */
-bool inspect_is_of_thread(const struct inspect_rank *rank, const struct inspect_entry *entry,
-                          const struct inspect_task *task);
+/* The thread that waits for this operation of a rank, and has not answered; 0: it is not known, or
+ * there is none. */
+uint32_t inspect_waiting_thread(const struct inspect_rank *rank,
+                                const struct inspect_entry *entry);
 
 enum inspect_thread {
     INSPECT_THREAD_WAITS, /* in MPI, or for the others; or it is a library's */

@@ -141,7 +141,7 @@ static void say_other_threads(FILE *out, const struct inspect_job *job,
         bool is_first = true;
 
         for (uint32_t i = 0; i < rank->count; i++) {
-            if (!inspect_is_of_thread(rank, &rank->entries[i], &rank->tasks[t]))
+            if (inspect_waiting_thread(rank, &rank->entries[i]) != rank->tasks[t].id)
                 continue;
             if (is_first)
                 fprintf(out, "  its thread %" PRIu32 " waits in MPI as well\n",

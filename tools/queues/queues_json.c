@@ -74,20 +74,11 @@ static const char *truth(bool is_true)
     return is_true ? "true" : "false";
 }
 
-/* The thread that waits for an operation, if it is not the one that has answered; or 0. */
-static uint32_t thread_of(const struct inspect_state *state, const struct inspect_entry *entry)
-{
-    uint32_t waiter = inspect_waiter(entry);
-
-    return waiter != 0 && waiter <= INSPECT_CALLERS && waiter <= state->callers
-               ? state->caller_ids[waiter - 1]
-               : 0;
-}
-
 static void put_entry(FILE *out, const struct inspect_job *job, uint32_t at,
                       const struct inspect_entry *entry)
 {
     uint32_t whose = inspect_whose(job, at, entry);
+    uint32_t thread = inspect_waiting_thread(&job->ranks[at], entry);
     char words[WORDS_MAX];
 
     fprintf(out, "{\"kind\":\"%s\",", inspect_kind_name(entry->kind));
@@ -107,8 +98,8 @@ static void put_entry(FILE *out, const struct inspect_job *job, uint32_t at,
             truth(entry->flags & INSPECT_ENTRY_RTS), entry->id, entry->age,
             entry->kind == INSPECT_PROBE ? entry->count : 0,
             inspect_waiter(entry) == 0 ? entry->needs : 0);
-    if (thread_of(&job->ranks[at].state, entry) != 0)
-        fprintf(out, "\"thread\":%" PRIu32 ",", thread_of(&job->ranks[at].state, entry));
+    if (thread != 0)
+        fprintf(out, "\"thread\":%" PRIu32 ",", thread);
     put_number(out, "waited_ms",
                entry->kind == INSPECT_PROBE ? INSPECT_NOBODY : entry->waited_ms);
     putc(',', out);
