@@ -530,10 +530,11 @@ static void several(struct input *in)
         const struct inspect_job *job = &now.jobs[i];
         const struct inspect_job *was = job_of(&before, job->ranks[0].head.job);
         enum inspect_node *nodes = calloc(job->count, sizeof *nodes);
+        enum diagnose_verdict verdict;
         uint32_t dead = 0;
 
         require(nodes != NULL, "no memory");
-        diagnose_judge(was != NULL ? was : &none, job, nodes);
+        verdict = diagnose_judge(was != NULL ? was : &none, job, nodes);
         for (uint32_t r = 0; r < job->count; r++)
             dead += nodes[r] == INSPECT_DEADLOCKED;
         if (seen.right == all)
@@ -541,7 +542,7 @@ static void several(struct input *in)
         else if ((seen.right | seen.gone) == all)
             require(dead == 0, "who waits for a host that is not known is called deadlocked");
         require(dead == 0 || was != NULL, "who was seen once is called deadlocked");
-        diagnose_say(out, was != NULL ? was : &none, job, nodes);
+        diagnose_say(out, was != NULL ? was : &none, job, nodes, verdict);
         free(nodes);
     }
     require(fclose(out) == 0 && is_printable(said), "what is said is not to be printed");

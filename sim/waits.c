@@ -259,7 +259,7 @@ static void judge(struct job *job, struct looks *looks)
 
     if (nodes == NULL)
         abort();
-    inspect_judge(&looks->job[0], &looks->job[1], nodes);
+    inspect_judge(&looks->job[0], &looks->job[1], INSPECT_CERTAIN, nodes);
     job->waits.diagnoses++;
     for (uint32_t who = 0; who < job->plan->ranks; who++) {
         struct wait *wait = &job->ranks[who].wait;
@@ -337,7 +337,7 @@ void waits_end(struct job *job)
         abort();
     for (uint32_t who = 0; who < job->plan->ranks; who++)
         look_at(job, looks, 0, who);
-    inspect_judge(&looks->job[0], &looks->job[0], nodes);
+    inspect_judge(&looks->job[0], &looks->job[0], INSPECT_CERTAIN, nodes);
     if (job->is_verbose)
         tell(&looks->job[0], nodes);
     for (uint32_t who = 0; who < job->plan->ranks && job->why[0] == '\0'; who++) {

@@ -609,8 +609,8 @@ static bool can_go_on(const struct inspect_job *job, const enum inspect_node *no
     return needs_all;
 }
 
-static void judge(const struct inspect_job *before, const struct inspect_job *now,
-                  enum inspect_assume assume, enum inspect_node *nodes)
+void inspect_judge(const struct inspect_job *before, const struct inspect_job *now,
+                   enum inspect_assume assume, enum inspect_node *nodes)
 {
     bool is_changed, is_under_way = inspect_under_way(before, now) != 0;
 
@@ -627,16 +627,4 @@ static void judge(const struct inspect_job *before, const struct inspect_job *no
                 is_changed = true;
             }
     } while (is_changed);
-}
-
-void inspect_judge(const struct inspect_job *before, const struct inspect_job *now,
-                   enum inspect_node *nodes)
-{
-    judge(before, now, INSPECT_CERTAIN, nodes);
-}
-
-void inspect_judge_unless(const struct inspect_job *before, const struct inspect_job *now,
-                          enum inspect_node *nodes)
-{
-    judge(before, now, INSPECT_UNLESS, nodes);
 }

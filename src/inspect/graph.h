@@ -153,15 +153,12 @@ enum inspect_call {
 
 enum inspect_call inspect_call_of(const char *name);
 
-/* Judges for INSPECT_CERTAIN; inspect_judge_unless() for INSPECT_UNLESS, which finds no fewer
- * deadlocked ranks.  nodes[i] is the state of now->ranks[i].  before->ranks[j] is the same rank as now->ranks[i]
- * if both have the same endpoint of the same process on the same host.  No rank may be looked
+/* nodes[i] is the state of now->ranks[i]; INSPECT_UNLESS finds no fewer deadlocked ranks than
+ * INSPECT_CERTAIN.  before->ranks[j] is the same rank as now->ranks[i] if both have the same endpoint of the same process on the same host.  No rank may be looked
  * at for `now` before all were looked at for `before`, on any host: so there is a moment
  * between the looks for which everything that is equal in both holds for all ranks at once. */
 void inspect_judge(const struct inspect_job *before, const struct inspect_job *now,
-                   enum inspect_node *nodes);
-void inspect_judge_unless(const struct inspect_job *before, const struct inspect_job *now,
-                          enum inspect_node *nodes);
+                   enum inspect_assume assume, enum inspect_node *nodes);
 
 /* An upper bound of the messages in flight between the hosts of a job in which nothing has
  * happened between two looks; 0 also if it is not known, or if there is only one host. */

@@ -66,18 +66,16 @@ static struct inspect_entry *add(struct scene *s, uint32_t rank, enum inspect_ki
     return entry;
 }
 
-typedef void judge(const struct inspect_job *before, const struct inspect_job *now,
-                   enum inspect_node *nodes);
-
 /* The result for two looks; a letter for each rank. */
-static const char *verdict_of(judge *how, struct scene *before, struct scene *now)
+static const char *verdict_of(enum inspect_assume assume, struct scene *before,
+                              struct scene *now)
 {
     static const char letters[] = {
         [INSPECT_ALIVE] = 'a', [INSPECT_OVER] = 'o', [INSPECT_DEADLOCKED] = 'd'};
     static char text[RANKS + 1];
     enum inspect_node nodes[RANKS];
 
-    how(&before->job, &now->job, nodes);
+    inspect_judge(&before->job, &now->job, assume, nodes);
     for (uint32_t r = 0; r < now->job.count; r++)
         text[r] = letters[nodes[r]];
     text[now->job.count] = '\0';
@@ -86,12 +84,12 @@ static const char *verdict_of(judge *how, struct scene *before, struct scene *no
 
 static const char *verdict(struct scene *before, struct scene *now)
 {
-    return verdict_of(inspect_judge, before, now);
+    return verdict_of(INSPECT_CERTAIN, before, now);
 }
 
 static const char *verdict_unless(struct scene *before, struct scene *now)
 {
-    return verdict_of(inspect_judge_unless, before, now);
+    return verdict_of(INSPECT_UNLESS, before, now);
 }
 
 #define BARRIER  ((uint32_t)-16)

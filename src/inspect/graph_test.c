@@ -371,13 +371,13 @@ static void run_job(uint64_t seed, struct tally *tally)
     check_all(&m, &before, true);
     let_arrive(&m);
     check_all(&m, &now, true);
-    inspect_judge(&before.job, &now.job, nodes);
+    inspect_judge(&before.job, &now.job, INSPECT_CERTAIN, nodes);
     for (uint32_t r = 0; r < m.ranks; r++)
         at[r] = m.actors[r].at;
     while (happen(&m))
         ;
     check_all(&m, &last, false);
-    inspect_judge(&last.job, &last.job, end);
+    inspect_judge(&last.job, &last.job, INSPECT_CERTAIN, end);
     for (uint32_t r = 0; r < m.ranks; r++) {
         const struct actor *a = &m.actors[r];
         bool polls = a->at < a->count && a->steps[a->at].kind == POLL;

@@ -7,7 +7,7 @@
  * observer would see it, and the graph judges it.  From the same state every schedule is tried:
  *
  *   a thread that waits in a rank that is called deadlocked goes on in no schedule; for
- *   inspect_judge_unless(), in none in which threads that have never communicated do not begin to
+ *   INSPECT_UNLESS, in none in which threads that have never communicated do not begin to
  *
  *   if each rank has a thread in MPI, and no thread computes, all ranks are called deadlocked
  */
@@ -381,8 +381,8 @@ static void run_job(uint64_t seed, struct tally *tally)
     make(&m, seed);
     run(&m, draw(&m, 40));
     look_at(&m, &look);
-    inspect_judge(&look.job, &look.job, certain);
-    inspect_judge_unless(&look.job, &look.job, unless);
+    inspect_judge(&look.job, &look.job, INSPECT_CERTAIN, certain);
+    inspect_judge(&look.job, &look.job, INSPECT_UNLESS, unless);
     search_all(&search, &m, false);
     check_verdict(&m, certain, seed, "certain");
     check_all_found(&m, &look, certain, seed);

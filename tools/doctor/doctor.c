@@ -114,7 +114,7 @@ static int say_all(const struct observed *before, const struct observed *now, bo
             return TOOL_FAILED;
         verdict = diagnose_judge(&was, job, nodes);
         worst = verdict > worst ? verdict : worst;
-        diagnose_say(stdout, &was, job, nodes);
+        diagnose_say(stdout, &was, job, nodes, verdict);
         if (is_verbose)
             outside_say_python(stdout, job);
         mem_free(nodes);

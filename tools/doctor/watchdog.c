@@ -137,10 +137,12 @@ static const char *why_no_file(int err)
                : strerror(err);
 }
 
-/* Writes a report to standard error, in one piece; and into a file. */
+/* Writes a report to standard error, in one piece; one of a deadlock also into a file. */
 static void report(const struct inspect_job *before, const struct inspect_job *now,
-                   const enum inspect_node *nodes, const char *about, bool to_file)
+                   const enum inspect_node *nodes, enum diagnose_verdict verdict,
+                   const char *about)
 {
+    bool to_file = verdict != DIAGNOSE_NONE;
     char name[64], *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size), *file;
@@ -148,7 +150,7 @@ static void report(const struct inspect_job *before, const struct inspect_job *n
     if (out == NULL)
         return;
     fprintf(out, "matchbox: MBX_HANG: %s\n", about);
-    diagnose_say(out, before, now, nodes);
+    diagnose_say(out, before, now, nodes, verdict);
     if (fclose(out) != 0)
         return;
     snprintf(name, sizeof name, "matchbox-hang-%016" PRIx64 ".txt", now->ranks[0].head.job);
@@ -176,8 +178,9 @@ static uint64_t seconds_of(const struct hang *hang)
 
 static void on_deadlock(struct hang *hang, const struct inspect_job *before,
                         const struct inspect_job *now, const enum inspect_node *nodes,
-                        bool is_certain)
+                        enum diagnose_verdict verdict)
 {
+    bool is_certain = verdict == DIAGNOSE_DEADLOCK;
     bool aborts = hang->reported->aborts && is_certain;
     char about[160];
     uint32_t first = 0;
@@ -198,7 +201,7 @@ static void on_deadlock(struct hang *hang, const struct inspect_job *before,
              aborts              ? "; the job is ended (MBX_HANG_THEN=abort)"
              : hang->reports > 1 ? " (again)"
                                  : "");
-    report(before, now, nodes, about, true);
+    report(before, now, nodes, verdict, about);
     if (aborts)
         tell(INSPECT_HANG_ABORT);
 }
@@ -215,7 +218,7 @@ static void on_none(struct hang *hang, const struct inspect_job *before,
     snprintf(about, sizeof about,
              "no message has come to a rank for %" PRIu64 " s, but this is no deadlock",
              seconds_of(hang));
-    report(before, now, nodes, about, false);
+    report(before, now, nodes, DIAGNOSE_NONE, about);
 }
 
 /* ---- the story ---- */
@@ -241,13 +244,13 @@ static bool look(struct hang *hang)
         const struct inspect_job *was = before.count == 1 ? &before.jobs[0] : &none;
         bool is_late = clock_now() - hang->said_ns >= (AGAIN - 1) * hang->reported->hang_ns;
         enum diagnose_verdict verdict = diagnose_judge(was, &now.jobs[0], nodes);
-        bool is_certain = verdict == DIAGNOSE_DEADLOCK;
 
         goes_on = true;
         if (verdict == DIAGNOSE_NONE)
             on_none(hang, was, &now.jobs[0], nodes);
-        else if (hang->reports == 0 || is_late || (hang->is_unless && is_certain))
-            on_deadlock(hang, was, &now.jobs[0], nodes, is_certain);
+        else if (hang->reports == 0 || is_late ||
+                 (hang->is_unless && verdict == DIAGNOSE_DEADLOCK))
+            on_deadlock(hang, was, &now.jobs[0], nodes, verdict);
     }
     mem_free(nodes);
     observe_free(&before);

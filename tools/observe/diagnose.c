@@ -100,17 +100,6 @@ const struct inspect_task *diagnose_next_thread(const struct inspect_job *before
     return NULL;
 }
 
-/* Is somebody deadlocked only if threads that have never communicated do not begin to? */
-static bool is_unless(const struct inspect_job *before, const struct inspect_job *now,
-                      const enum inspect_node *nodes)
-{
-    for (uint32_t i = 0; i < now->count; i++)
-        if (nodes[i] == INSPECT_DEADLOCKED &&
-            diagnose_next_thread(before, now, i, INSPECT_THREAD_FREE, 0) != NULL)
-            return true;
-    return false;
-}
-
 #define FREE_MAX 8 /* threads of a rank that are named */
 
 static void say_free(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
@@ -196,32 +185,34 @@ static uint32_t count_deadlocked(const struct inspect_job *job, const enum inspe
 enum diagnose_verdict diagnose_judge(const struct inspect_job *before,
                                      const struct inspect_job *now, enum inspect_node *nodes)
 {
-    inspect_judge(before, now, nodes);
+    inspect_judge(before, now, INSPECT_CERTAIN, nodes);
     if (count_deadlocked(now, nodes) != 0)
         return DIAGNOSE_DEADLOCK;
-    inspect_judge_unless(before, now, nodes);
+    inspect_judge(before, now, INSPECT_UNLESS, nodes);
     return count_deadlocked(now, nodes) != 0 ? DIAGNOSE_UNLESS : DIAGNOSE_NONE;
 }
 
 void diagnose_say(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
-                  const enum inspect_node *nodes)
+                  const enum inspect_node *nodes, enum diagnose_verdict verdict)
 {
     char title[JOB_TITLE];
-    uint32_t dead = count_deadlocked(now, nodes);
-    bool unless = is_unless(before, now, nodes);
-    enum inspect_assume assume = dead == 0 || unless ? INSPECT_UNLESS : INSPECT_CERTAIN;
+    enum inspect_assume assume =
+        verdict == DIAGNOSE_DEADLOCK ? INSPECT_CERTAIN : INSPECT_UNLESS;
 
     fprintf(out, "%s: ", job_title(now, false, title));
-    if (dead == 0)
+    if (verdict == DIAGNOSE_NONE)
         fprintf(out, "no rank is deadlocked\n");
     else
-        fprintf(out, "deadlock of %" PRIu32 " of %" PRIu32 " ranks%s\n", dead, now->count,
-                unless ? ", unless a thread that has never communicated does so" : "");
+        fprintf(out, "deadlock of %" PRIu32 " of %" PRIu32 " ranks%s\n",
+                count_deadlocked(now, nodes), now->count,
+                verdict == DIAGNOSE_UNLESS
+                    ? ", unless a thread that has never communicated does so"
+                    : "");
     job_print_parts(out, now);
     for (uint32_t i = 0; i < now->count; i++)
         if (nodes[i] == INSPECT_DEADLOCKED)
             say_rank(out, before, now, nodes, i);
-    if (dead != 0) {
+    if (verdict != DIAGNOSE_NONE) {
         diagnose_say_cycles(out, now, nodes);
         diagnose_say_roll_call(out, now);
     }

@@ -21,9 +21,9 @@ enum diagnose_verdict {
 enum diagnose_verdict diagnose_judge(const struct inspect_job *before,
                                      const struct inspect_job *now, enum inspect_node *nodes);
 
-/* Writes the lines about a job to out.  nodes was judged from before and now. */
+/* Writes the lines about a job to out.  nodes was judged from before and now, with this verdict. */
 void diagnose_say(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
-                  const enum inspect_node *nodes);
+                  const enum inspect_node *nodes, enum diagnose_verdict verdict);
 
 /* Is the rank in a call whose name shows that it returns only after some event? */
 bool diagnose_is_in_wait(const struct inspect_rank *rank);
