@@ -4,6 +4,7 @@
  */
 #include "inspect/graph.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -291,13 +292,18 @@ static const struct inspect_task *same_task(const struct inspect_rank *other,
     return NULL;
 }
 
-/* May the thread with this number have communicated? */
-static bool has_called(const struct inspect_rank *rank, uint32_t id)
+static bool is_listed(const struct inspect_rank *rank, uint32_t id)
 {
     for (uint32_t i = 0; i < rank->state.callers && i < INSPECT_CALLERS; i++)
         if (rank->state.caller_ids[i] == id)
             return true;
-    return rank->state.callers > INSPECT_CALLERS;
+    return false;
+}
+
+/* May the thread with this number have communicated? */
+static bool has_called(const struct inspect_rank *rank, uint32_t id)
+{
+    return is_listed(rank, id) || rank->state.callers > INSPECT_CALLERS;
 }
 
 /* Has a thread slept from the first look to the second, in this way? */
@@ -320,9 +326,12 @@ uint32_t inspect_waiting_thread(const struct inspect_rank *rank,
                : 0;
 }
 
-/* Is it known of an operation that this thread waits for it? */
+/* Is it known of an operation that this thread waits for it?  Only a few threads are listed, so
+ * many threads with many operations do not take long. */
 static bool has_operation(const struct inspect_rank *rank, const struct inspect_task *task)
 {
+    if (!is_listed(rank, task->id))
+        return false;
     for (uint32_t i = 0; i < rank->count; i++)
         if (inspect_waiting_thread(rank, &rank->entries[i]) == task->id)
             return true;
@@ -361,23 +370,33 @@ static bool is_quiet(const struct inspect_rank *was, const struct inspect_rank *
     return true;
 }
 
-enum inspect_thread inspect_thread_of(const struct inspect_rank *was,
-                                      const struct inspect_rank *rank,
-                                      const struct inspect_task *task)
+static enum inspect_thread thread_of(const struct inspect_rank *was,
+                                     const struct inspect_rank *rank,
+                                     const struct inspect_task *task, bool is_rank_quiet)
 {
     if (task->id == rank->state.answerer || is_in_wait(was, rank, task) ||
-        (has_slept(was, rank, task, INSPECT_TASK_SLEEPS) && is_quiet(was, rank)))
+        (is_rank_quiet && has_slept(was, rank, task, INSPECT_TASK_SLEEPS)))
         return INSPECT_THREAD_WAITS;
     if (has_called(rank, task->id))
         return INSPECT_THREAD_ACTIVE;
     return is_of_library(was, rank, task) ? INSPECT_THREAD_WAITS : INSPECT_THREAD_FREE;
 }
 
-static bool has_thread(const struct inspect_rank *was, const struct inspect_rank *rank,
+void inspect_threads(const struct inspect_rank *was, const struct inspect_rank *rank,
+                     enum inspect_thread kinds[INSPECT_TASKS])
+{
+    bool is_rank_quiet = is_quiet(was, rank);
+
+    assert(rank->task_count <= INSPECT_TASKS);
+    for (uint32_t i = 0; i < rank->task_count; i++)
+        kinds[i] = thread_of(was, rank, &rank->tasks[i], is_rank_quiet);
+}
+
+static bool has_thread(const enum inspect_thread *kinds, uint32_t count,
                        enum inspect_thread kind)
 {
-    for (uint32_t i = 0; i < rank->task_count; i++)
-        if (inspect_thread_of(was, rank, &rank->tasks[i]) == kind)
+    for (uint32_t i = 0; i < count; i++)
+        if (kinds[i] == kind)
             return true;
     return false;
 }
@@ -396,6 +415,8 @@ static enum inspect_apart threads_apart(const struct inspect_rank *was,
                                         const struct inspect_rank *rank,
                                         enum inspect_assume assume)
 {
+    enum inspect_thread kinds[INSPECT_TASKS];
+
     if (!(rank->state.flags & INSPECT_STATE_THREADS))
         return INSPECT_APART_NOT;
     if (rank->state.callers == 0)
@@ -406,9 +427,10 @@ static enum inspect_apart threads_apart(const struct inspect_rank *was,
         return INSPECT_APART_SEVERAL;
     if (inspect_new_task(was, rank) != NULL || inspect_new_task(rank, was) != NULL)
         return INSPECT_APART_BEGUN;
-    if (has_thread(was, rank, INSPECT_THREAD_ACTIVE))
+    inspect_threads(was, rank, kinds);
+    if (has_thread(kinds, rank->task_count, INSPECT_THREAD_ACTIVE))
         return INSPECT_APART_ACTIVE;
-    if (assume == INSPECT_CERTAIN && has_thread(was, rank, INSPECT_THREAD_FREE))
+    if (assume == INSPECT_CERTAIN && has_thread(kinds, rank->task_count, INSPECT_THREAD_FREE))
         return INSPECT_APART_FREE;
     return INSPECT_APART_NOT;
 }

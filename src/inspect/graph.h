@@ -128,10 +128,9 @@ enum inspect_thread {
     INSPECT_THREAD_FREE
 };
 
-/* May this thread of a rank go on? */
-enum inspect_thread inspect_thread_of(const struct inspect_rank *was,
-                                      const struct inspect_rank *rank,
-                                      const struct inspect_task *task);
+/* kinds[i]: may the thread rank->tasks[i] go on? */
+void inspect_threads(const struct inspect_rank *was, const struct inspect_rank *rank,
+                     enum inspect_thread kinds[INSPECT_TASKS]);
 
 /* A thread of a rank that is not there in the other look; NULL: there is none. */
 const struct inspect_task *inspect_new_task(const struct inspect_rank *other,

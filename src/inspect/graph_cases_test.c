@@ -712,6 +712,7 @@ static void test_threads_in_mpi(void **state)
 /* A thread that sleeps does not wait if a third one can wake it. */
 static void test_sleepers_that_are_woken(void **state)
 {
+    enum inspect_thread kinds[INSPECT_TASKS];
     struct scene s;
 
     (void)state;
@@ -721,8 +722,8 @@ static void test_sleepers_that_are_woken(void **state)
     s.ranks[0].task_count = 3;
     assert_string_equal(verdict(&s, &s), "aa");
     assert_string_equal(verdict_unless(&s, &s), "dd");
-    assert_int_equal(inspect_thread_of(&s.ranks[0], &s.ranks[0], &s.tasks[0][1]),
-                     INSPECT_THREAD_FREE);
+    inspect_threads(&s.ranks[0], &s.ranks[0], kinds);
+    assert_int_equal(kinds[1], INSPECT_THREAD_FREE);
     s.ranks[0].state.callers = 2; /* the one that sleeps has communicated */
     s.ranks[0].state.caller_ids[1] = OTHER;
     assert_string_equal(verdict_unless(&s, &s), "aa");

@@ -87,34 +87,22 @@ static void say_other_half(FILE *out, const struct inspect_job *job, uint32_t at
 
 /* ---- threads that have never communicated ---- */
 
-/* A thread of this kind among those of now->ranks[at] from index `from` on; NULL: there is none. */
-const struct inspect_task *diagnose_next_thread(const struct inspect_job *before,
-                                                const struct inspect_job *now, uint32_t at,
-                                                enum inspect_thread kind, uint32_t from)
-{
-    const struct inspect_rank *rank = &now->ranks[at], *was = inspect_same(before, rank);
-
-    for (uint32_t i = from; was != NULL && i < rank->task_count; i++)
-        if (inspect_thread_of(was, rank, &rank->tasks[i]) == kind)
-            return &rank->tasks[i];
-    return NULL;
-}
-
 #define FREE_MAX 8 /* threads of a rank that are named */
 
 static void say_free(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
                      uint32_t at)
 {
-    const struct inspect_rank *rank = &now->ranks[at];
-    const struct inspect_task *task;
+    const struct inspect_rank *rank = &now->ranks[at], *was = inspect_same(before, rank);
+    enum inspect_thread kinds[INSPECT_TASKS];
     uint32_t count = 0;
 
-    for (uint32_t from = 0;
-         (task = diagnose_next_thread(before, now, at, INSPECT_THREAD_FREE, from)) != NULL;
-         from = (uint32_t)(task - rank->tasks) + 1)
-        if (count++ < FREE_MAX)
-            fprintf(out, "  its thread %" PRIu32 " has never communicated: it %s\n", task->id,
-                    task->does);
+    if (was == NULL)
+        return;
+    inspect_threads(was, rank, kinds);
+    for (uint32_t i = 0; i < rank->task_count; i++)
+        if (kinds[i] == INSPECT_THREAD_FREE && count++ < FREE_MAX)
+            fprintf(out, "  its thread %" PRIu32 " has never communicated: it %s\n",
+                    rank->tasks[i].id, rank->tasks[i].does);
     if (count > FREE_MAX)
         fprintf(out, "  and %" PRIu32 " more of its threads have never communicated\n",
                 count - FREE_MAX);

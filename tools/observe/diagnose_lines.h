@@ -19,11 +19,6 @@ const char *diagnose_call_words(const struct inspect_rank *rank, char words[WORD
 /* ", for 41 s"; empty if it is unknown.  Returns words. */
 const char *diagnose_still_words(const struct inspect_rank *rank, char words[32]);
 
-/* A thread of this kind among those of now->ranks[at] from index `from` on; NULL: there is none. */
-const struct inspect_task *diagnose_next_thread(const struct inspect_job *before,
-                                                const struct inspect_job *now, uint32_t at,
-                                                enum inspect_thread kind, uint32_t from);
-
 /* ---- diagnose_entry.c ---- */
 
 /* Reports an operation that job->ranks[at] waits for in vain. */

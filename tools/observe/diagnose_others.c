@@ -100,6 +100,20 @@ void diagnose_say_waiters(FILE *out, const struct inspect_job *before,
 
 #define WHY_MAX      (WORDS_MAX + 128)
 
+/* The first thread of this kind of a rank that has one. */
+static const struct inspect_task *first_thread(const struct inspect_rank *was,
+                                               const struct inspect_rank *rank,
+                                               enum inspect_thread kind)
+{
+    enum inspect_thread kinds[INSPECT_TASKS];
+    uint32_t i = 0;
+
+    inspect_threads(was, rank, kinds);
+    while (i + 1 < rank->task_count && kinds[i] != kind)
+        i++;
+    return &rank->tasks[i];
+}
+
 /* Why its threads do not let a rank be judged.  False: they do. */
 static bool why_threads(const struct inspect_job *before, const struct inspect_job *now,
                         uint32_t at, enum inspect_assume assume, char words[WHY_MAX])
@@ -127,12 +141,12 @@ static bool why_threads(const struct inspect_job *before, const struct inspect_j
                  task != NULL ? "begun" : "ended");
         return true;
     case INSPECT_APART_ACTIVE:
-        task = diagnose_next_thread(before, now, at, INSPECT_THREAD_ACTIVE, 0);
+        task = first_thread(was, rank, INSPECT_THREAD_ACTIVE);
         snprintf(words, WHY_MAX, "its thread %" PRIu32 ", which has communicated before, %s",
                  task->id, task->does);
         return true;
     case INSPECT_APART_FREE:
-        task = diagnose_next_thread(before, now, at, INSPECT_THREAD_FREE, 0);
+        task = first_thread(was, rank, INSPECT_THREAD_FREE);
         snprintf(words, WHY_MAX, "its thread %" PRIu32 ", which has never communicated, %s",
                  task->id, task->does);
         return true;
