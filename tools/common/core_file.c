@@ -25,12 +25,6 @@
 #define NOTES_MAX    (UINT64_C(64) << 20)
 #define HEAD         4096 /* bytes of a mapped file that identify it */
 
-static bool read_file(int fd, void *to, uint64_t size, uint64_t at)
-{
-    return at <= INT64_MAX && size <= INT64_MAX - at &&
-           pread(fd, to, size, (off_t)at) == (ssize_t)size;
-}
-
 /* ---- memory in the core file ---- */
 
 static const struct core_segment *segment_of(const struct core_file *core, uint64_t at)
@@ -59,7 +53,7 @@ static size_t read_segment(const struct core_file *core, uint64_t at, void *to, 
     if (segment == NULL || from >= segment->in_file)
         return 0;
     size = min_size(size, segment->in_file - from);
-    return read_file(core->fd, to, size, segment->offset + from) ? size : 0;
+    return elf_read(core->fd, to, size, segment->offset + from) ? size : 0;
 }
 
 /* ---- memory of a mapped file ---- */
@@ -80,7 +74,7 @@ static bool is_the_same(const struct core_file *core, const char *path, int fd)
     for (uint32_t i = 0; i < core->mapping_count; i++)
         if (core->mappings[i].offset == 0 && strcmp(core->mappings[i].path, path) == 0 &&
             read_segment(core, core->mappings[i].start, was, HEAD) == HEAD)
-            return read_file(fd, is, HEAD, 0) && memcmp(was, is, HEAD) == 0;
+            return elf_read(fd, is, HEAD, 0) && memcmp(was, is, HEAD) == 0;
     return false;
 }
 
@@ -111,7 +105,7 @@ static size_t read_mapped(struct core_file *core, uint64_t at, void *to, size_t 
     if (fd < 0)
         return 0;
     size = min_size(size, mapping->end - at);
-    return read_file(fd, to, size, mapping->offset + (at - mapping->start)) ? size : 0;
+    return elf_read(fd, to, size, mapping->offset + (at - mapping->start)) ? size : 0;
 }
 
 static int read_core(const struct inspect_source *source, uint64_t at, void *to, size_t size)
@@ -183,7 +177,7 @@ static uint32_t header_count(const struct core_file *core, const Elf64_Ehdr *hea
 
     if (head->e_phnum != PN_XNUM)
         return head->e_phnum;
-    return head->e_shoff != 0 && read_file(core->fd, &first, sizeof first, head->e_shoff) &&
+    return head->e_shoff != 0 && elf_read(core->fd, &first, sizeof first, head->e_shoff) &&
                    first.sh_info <= SEGMENTS_MAX
                ? first.sh_info
                : 0;
@@ -269,7 +263,7 @@ static int take_notes(struct core_file *core, const Elf64_Phdr *header)
     core->notes = mem_alloc(size + 1);
     if (core->notes == NULL)
         return -ENOMEM;
-    if (!read_file(core->fd, core->notes, size, header->p_offset))
+    if (!elf_read(core->fd, core->notes, size, header->p_offset))
         return 0;
     while (size - at >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr note;
@@ -306,7 +300,7 @@ static int take_headers(struct core_file *core, const Elf64_Ehdr *head, uint32_t
         Elf64_Phdr header;
 
         if (head->e_phoff > all ||
-            !read_file(core->fd, &header, sizeof header, head->e_phoff + i * sizeof header))
+            !elf_read(core->fd, &header, sizeof header, head->e_phoff + i * sizeof header))
             return cut_short(why, all, head->e_phoff + count * sizeof header);
         if (header.p_type != PT_LOAD && header.p_type != PT_NOTE)
             continue;
@@ -337,7 +331,7 @@ int core_open(struct core_file *core, const char *path, char why[CORE_WHY])
         return refuse(why, -EBADMSG, "it is no file");
     if (core->fd < 0)
         return refuse(why, core->fd, strerror(-core->fd));
-    if (!read_file(core->fd, &head, sizeof head, 0))
+    if (!elf_read(core->fd, &head, sizeof head, 0))
         err = refuse(why, -EBADMSG, "it is too short for a core file");
     if (err == 0)
         err = check_head(&head, why);
@@ -373,7 +367,7 @@ uint64_t core_shared(const struct core_file *core, const char magic[8], uint64_t
         const struct core_segment *segment = &core->segments[(*at)++];
 
         if (segment->in_file >= sizeof found &&
-            read_file(core->fd, found, sizeof found, segment->offset) &&
+            elf_read(core->fd, found, sizeof found, segment->offset) &&
             memcmp(found, magic, sizeof found) == 0) {
             *size = segment->in_file;
             return segment->start;

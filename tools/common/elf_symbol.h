@@ -6,6 +6,7 @@
 #define TOOLS_ELF_SYMBOL_H
 
 #include <elf.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #if defined(__x86_64__)
@@ -15,6 +16,9 @@
 #else
 #define ELF_MACHINE EM_NONE
 #endif
+
+/* Reads [at, at + size) of a file; false: it does not have all of it. */
+bool elf_read(int fd, void *to, uint64_t size, uint64_t at);
 
 /* The value of the symbol of this name that the file defines; 0: there is none.  *linked_at: the address for which the
  * beginning of the file was linked, so a process that has mapped it at `start` has the symbol at start + value - *linked_at. */

@@ -15,36 +15,17 @@
 #include "base/foreign.h"
 #include "base/sys.h"
 #include "inspect/budget.h"
+#include "maps.h"
 #include "memory.h"
 #include "tools/common/elf_symbol.h"
 
 #define READS_MAX (1u << 16)
 #define TIME_MAX  (200 * CLOCK_MS) /* of this thread */
-#define MAPS_MAX  65536            /* ranges of a process that are examined */
 #define FILES_MAX 4                /* in which the symbols are searched */
 #define PATH_MOST (PATH_MAX + 32)
 
-/* A range of addresses, and the file that is mapped there. */
-struct range {
-    uint64_t start, end, offset;
-    char *path;
-};
-
-/* Splits a line of /proc/PID/maps.  False: no file is mapped there. */
-static bool take_range(char *line, struct range *range)
-{
-    int at = 0;
-
-    line[strcspn(line, "\n")] = '\0';
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %n", &range->start,
-               &range->end, &range->offset, &at) != 3)
-        return false;
-    range->path = line + at;
-    return at != 0 && range->path[0] == '/';
-}
-
 /* Opens the file of this range, if it may have the interpreter: the program, or libpython.  A descriptor; or -1. */
-static int open_file(uint32_t pid, const struct range *range, const char *program)
+static int open_file(uint32_t pid, const struct maps_range *range, const char *program)
 {
     const struct foreign wanted = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
     bool is_program = strcmp(range->path, program) == 0;
@@ -60,7 +41,7 @@ static int open_file(uint32_t pid, const struct range *range, const char *progra
     return foreign_open(path, O_RDONLY, &wanted);
 }
 
-static uint64_t find_symbol(int fd, const struct range *range, const char *name)
+static uint64_t find_symbol(int fd, const struct maps_range *range, const char *name)
 {
     uint64_t linked_at, value = elf_symbol(fd, name, &linked_at);
 
@@ -69,22 +50,22 @@ static uint64_t find_symbol(int fd, const struct range *range, const char *name)
 
 void python_find(const struct python_thread *thread, struct python_place *place)
 {
-    char path[64], program[PATH_MAX], line[PATH_MOST + 128];
-    uint32_t ranges = 0, files = 0;
-    struct range range;
+    char path[64], program[PATH_MAX];
+    struct maps_range range;
+    uint32_t files = 0;
+    struct maps maps;
     ssize_t length;
-    FILE *maps;
+    bool is_open;
 
     *place = (struct python_place){.runtime = 0};
     snprintf(path, sizeof path, "/proc/%" PRIu32 "/exe", thread->pid);
     length = readlink(path, program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/maps", thread->pid);
-    maps = fopen(path, "re");
-    while (maps != NULL && ranges++ < MAPS_MAX && fgets(line, sizeof line, maps) != NULL) {
+    is_open = maps_open(&maps, thread->pid);
+    while (is_open && maps_next(&maps, &range)) {
         int fd;
 
-        if (!take_range(line, &range))
+        if (range.path[0] != '/')
             continue;
         place->is_binding |= thread->caller >= range.start && thread->caller < range.end &&
                              strstr(range.path, "/mpi4py/") != NULL;
@@ -98,8 +79,7 @@ void python_find(const struct python_thread *thread, struct python_place *place)
             place->version_at = find_symbol(fd, &range, "Py_Version");
         sys_close(fd);
     }
-    if (maps != NULL)
-        fclose(maps);
+    maps_close(&maps);
 }
 
 bool python_line(const struct python_thread *thread, char words[PYTHON_LINE],

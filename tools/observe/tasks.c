@@ -31,8 +31,8 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "diagnose.h"
+#include "maps.h"
 
-#define REGIONS_MAX 65536u
 #define STACK_MAX   65536u /* bytes of a stack that are read */
 #define STACK_INNER 1024u  /* the part in which a sleeping call and its caller are */
 #define CALL_BYTES  7      /* of the longest call instruction */
@@ -53,7 +53,7 @@ struct region {
 struct process {
     uint32_t pid;
     struct region *regions; /* by address */
-    uint32_t count;
+    uint32_t count, capacity;
     bool has_mpi;      /* a library of MPI is loaded */
     uint64_t until_ns; /* of the processor time of this thread: then it takes too long */
 };
@@ -85,61 +85,55 @@ static enum region_kind code_kind(const char *path)
                                       : REGION_PROGRAM;
 }
 
-/* Reads a line of maps; false: it is of no use. */
-static bool region_of(const char *line, struct region *region)
+/* False: the range is of no use. */
+static bool region_of(const struct maps_range *range, struct region *region)
 {
-    char access[5];
-    int path = 0;
-
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &region->begin, &region->end,
-               access, &path) < 3)
-        return false;
-    if (access[2] == 'x')
-        region->kind = code_kind(path != 0 ? line + path : "");
-    else if (access[1] == 'w' && access[3] == 'p')
+    *region = (struct region){.begin = range->start, .end = range->end};
+    if (range->access[2] == 'x')
+        region->kind = code_kind(range->path);
+    else if (range->access[1] == 'w' && range->access[3] == 'p')
         region->kind = REGION_DATA;
     else
         return false;
     return true;
 }
 
+/* Makes space for one more. */
+static int regions_reserve(struct process *process)
+{
+    uint32_t capacity = process->capacity == 0 ? 256 : process->capacity * 2;
+    struct region *regions;
+
+    if (process->count < process->capacity)
+        return 0;
+    regions = mem_realloc(process->regions, capacity * sizeof *regions);
+    if (regions == NULL)
+        return -ENOMEM;
+    process->regions = regions;
+    process->capacity = capacity;
+    return 0;
+}
+
 /* 0; -ENOMEM; -ESRCH it cannot be read. */
 static int regions_read(struct process *process)
 {
-    uint32_t capacity = 0;
-    size_t size = 0;
-    char path[64], *line = NULL;
-    int err = 0;
-    FILE *file;
+    struct maps_range range;
+    struct maps maps;
+    int err = maps_open(&maps, process->pid) ? 0 : -ESRCH;
 
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/maps", process->pid);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return -ESRCH;
-    while (err == 0 && process->count < REGIONS_MAX && getline(&line, &size, file) > 0) {
+    while (err == 0 && maps_next(&maps, &range)) {
         struct region region;
 
-        line[strcspn(line, "\n")] = '\0';
-        if (!region_of(line, &region))
+        if (!region_of(&range, &region))
             continue;
-        if (process->count == capacity) {
-            struct region *regions;
-
-            capacity = capacity == 0 ? 256 : capacity * 2;
-            regions = mem_realloc(process->regions, capacity * sizeof *regions);
-            if (regions == NULL) {
-                err = -ENOMEM;
-                break;
-            }
-            process->regions = regions;
-        }
-        process->regions[process->count++] = region;
+        err = regions_reserve(process);
+        if (err == 0)
+            process->regions[process->count++] = region;
         process->has_mpi |= region.kind == REGION_MPI;
     }
-    free(line);
-    fclose(file);
+    maps_close(&maps);
     /* what was not read may be the program's */
-    return err == 0 && process->count == REGIONS_MAX ? -ESRCH : err;
+    return err == 0 && maps.left == 0 ? -ESRCH : err;
 }
 
 static const struct region *region_at(const struct process *process, uint64_t address)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * maps.h - the ranges of addresses of a process, from /proc/PID/maps.
+ */
+#ifndef TOOLS_MAPS_H
+#define TOOLS_MAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define MAPS_MAX 65536u /* ranges of a process that are read */
+
+struct maps {
+    FILE *file;
+    char *line;
+    size_t size;
+    uint32_t left;
+};
+
+struct maps_range {
+    uint64_t start, end, offset;
+    char access[5];   /* "r-xp" */
+    const char *path; /* until the next range; empty: none */
+};
+
+/* False: the process is gone, or must not be read.  Undone by maps_close() in any case. */
+bool maps_open(struct maps *maps, uint32_t pid);
+
+/* False: there are no more ranges; or maps->left is 0, and there may be. */
+bool maps_next(struct maps *maps, struct maps_range *range);
+
+void maps_close(struct maps *maps);
+
+#endif
