@@ -166,21 +166,24 @@ def rounds(args):
 
 
 def hostile(args):
-    """A name that a process of another MPI has given itself is printed without its terminal commands."""
+    """A name that a process of another MPI has given itself is printed without its terminal commands.  A process is of an MPI
+    if a library with exactly this name is mapped."""
     escape = "\x1b[2J"
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "libmpi.so")
-        with open(path, "wb") as library:
-            library.write(bytes(4096))
-        script = ("import mmap, sys; library = open(sys.argv[1], 'rb'); pages = mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ);"
-                  f"open('/proc/self/comm', 'w').write('{escape}evil'); print(flush=True); sys.stdin.read()")
-        env = dict(os.environ, OMPI_COMM_WORLD_RANK=escape, OMPI_MCA_pml=escape)
-        process = subprocess.Popen([sys.executable, "-c", script, path], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        process.stdout.readline()
-        shown = subprocess.run([args.mbx, "doctor", "--between", "1"], stdout=subprocess.PIPE, text=True).stdout
-        process.communicate()
-    if "1 rank of ?[2Jevil: Open MPI, not over Matchbox: OMPI_MCA_pml=?[2J is" not in shown or "\x1b" in shown:
-        raise Failed(f"the doctor says {shown!r}")
+    for name, is_mpi in (("libmpi.so", True), ("libmpi.software", False)):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, name)
+            with open(path, "wb") as library:
+                library.write(bytes(4096))
+            script = ("import mmap, sys; library = open(sys.argv[1], 'rb'); pages = mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ);"
+                      f"open('/proc/self/comm', 'w').write('{escape}evil'); print(flush=True); sys.stdin.read()")
+            env = dict(os.environ, OMPI_COMM_WORLD_RANK=escape, OMPI_MCA_pml=escape)
+            process = subprocess.Popen([sys.executable, "-c", script, path], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            process.stdout.readline()
+            shown = subprocess.run([args.mbx, "doctor", "--between", "1"], stdout=subprocess.PIPE, text=True).stdout
+            process.communicate()
+        is_said = "1 rank of ?[2Jevil: Open MPI, not over Matchbox: OMPI_MCA_pml=?[2J is" in shown
+        if is_said != is_mpi or "\x1b" in shown:
+            raise Failed(f"the doctor says of {name}: {shown!r}")
 
 
 def main():

@@ -4,6 +4,7 @@
  */
 #include "maps.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,4 +40,19 @@ void maps_close(struct maps *maps)
     free(maps->line);
     if (maps->file != NULL)
         fclose(maps->file);
+}
+
+const char *maps_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+bool maps_is_library(const char *file_name, const char *library)
+{
+    size_t length = strlen(library);
+
+    return strncmp(file_name, library, length) == 0 &&
+           (library[length - 1] == '_' || !isalnum((unsigned char)file_name[length]));
 }

@@ -32,4 +32,11 @@ bool maps_next(struct maps *maps, struct maps_range *range);
 
 void maps_close(struct maps *maps);
 
+/* The last part of a path. */
+const char *maps_file_name(const char *path);
+
+/* Is it the name of this library, or of a part or version of it?  libmpi.so.40 and libmpi_cxx.so are
+ * of "libmpi", and libmpifoo.so is not.  After "mca_" there may be anything. */
+bool maps_is_library(const char *file_name, const char *library);
+
 #endif

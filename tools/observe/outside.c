@@ -13,11 +13,11 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "diagnose.h"
+#include "maps.h"
 #include "python.h"
 #include "words.h"
 
 #define ENVIRON_MAX 65536
-#define MAPS_MAX    (1u << 20)
 #define JOBS_MAX    32
 #define EACH_MAX    4 /* ranks of a job whose state is reported */
 
@@ -215,19 +215,45 @@ static const char *first_of(const char *text, size_t size, const char *const *na
     return value;
 }
 
-/* The MPI whose library is mapped, or NULL.  MPICH has libmpi.so.12, and Debian's has
- * libmpich.so.12.  Old series of Open MPI had libmpi.so.12 too, together with
- * libopen-pal.so. */
-static const char *mpi_of(const char *maps)
+/* The libraries of interest that are mapped. */
+struct loaded {
+    bool has_mpi, has_mpi_12, has_mpich, has_pal, has_matchbox, has_fabric;
+};
+
+/* False: they cannot be read. */
+static bool libraries_of(uint32_t pid, struct loaded *loaded)
 {
     /* without its version; with it, this program would look like an MPI program: launch.c */
-    const char *library = strstr(maps, "/libmpi.so");
-    bool is_12 = library != NULL && strncmp(library + strlen("/libmpi.so"), ".12", 3) == 0;
+    static const char mpi[] = "libmpi.so";
+    struct maps_range range;
+    struct maps maps;
+    bool is_open = maps_open(&maps, pid);
 
-    if (strstr(maps, "/libmpich.so") != NULL ||
-        (is_12 && strstr(maps, "/libopen-pal.so") == NULL))
-        return "MPICH";
-    return library != NULL ? "Open MPI" : NULL;
+    *loaded = (struct loaded){.has_mpi = false};
+    while (is_open && maps_next(&maps, &range)) {
+        const char *name = maps_file_name(range.path);
+        bool is_mpi = maps_is_library(name, mpi);
+
+        loaded->has_mpi |= is_mpi;
+        loaded->has_mpi_12 |= is_mpi && maps_is_library(name + strlen(mpi), ".12");
+        loaded->has_mpich |= maps_is_library(name, "libmpich.so");
+        loaded->has_pal |= maps_is_library(name, "libopen-pal.so");
+        loaded->has_fabric |= maps_is_library(name, "libfabric.so");
+        loaded->has_matchbox |= maps_is_library(name, "libmatchbox") ||
+                                maps_is_library(name, "mca_pml_matchbox.so") ||
+                                strstr(range.path, "/ucp/libucp.so.0") != NULL;
+    }
+    maps_close(&maps);
+    return is_open;
+}
+
+/* MPICH has libmpi.so.12, and Debian's has libmpich.so.12.  Old series of Open MPI had libmpi.so.12
+ * too, together with libopen-pal.so.  NULL: neither. */
+static const char *mpi_of(const struct loaded *loaded)
+{
+    return loaded->has_mpich || (loaded->has_mpi_12 && !loaded->has_pal) ? "MPICH"
+           : loaded->has_mpi                                             ? "Open MPI"
+                                                                         : NULL;
 }
 
 static bool is_no(const char *value)
@@ -237,14 +263,14 @@ static bool is_no(const char *value)
 }
 
 /* The reason why messages of this process do not travel over Matchbox. */
-static void say_why(struct other *other, const char *text, size_t size, const char *maps)
+static void say_why(struct other *other, const char *text, size_t size,
+                    const struct loaded *loaded)
 {
     const char *pml = variable(text, size, "OMPI_MCA_pml");
     const char *path = variable(text, size, "FI_PROVIDER_PATH");
     bool is_mpich = strcmp(other->mpi, "MPICH") == 0;
 
-    if (strstr(maps, "libmatchbox") != NULL || strstr(maps, "mca_pml_matchbox") != NULL ||
-        strstr(maps, "/ucp/libucp.so.0") != NULL) {
+    if (loaded->has_matchbox) {
         const char *see = variable(text, size, "MBX_INSPECT");
 
         snprintf(other->why, sizeof other->why, "%s",
@@ -254,7 +280,7 @@ static void say_why(struct other *other, const char *text, size_t size, const ch
                        "lets it"
                      : "Matchbox is loaded and has no endpoint: MPI_Init has not ended, or "
                        "MPI_Finalize has begun, or messages use another layer");
-    } else if (is_mpich && strstr(maps, "libfabric") == NULL) {
+    } else if (is_mpich && !loaded->has_fabric) {
         snprintf(other->why, sizeof other->why,
                  "not over Matchbox: this MPICH has loaded neither libfabric nor our libucp; "
                  "mbx exec "
@@ -382,16 +408,16 @@ static void look_at(uint32_t pid, struct other *all, uint32_t *count)
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", NULL};
     static const char *const jobs[] = {
         "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_FD", "PMI_PORT", "PMI_JOBID", NULL};
-    static char text[ENVIRON_MAX], maps[MAPS_MAX];
+    static char text[ENVIRON_MAX];
     struct other other = {.mpi = NULL};
-    size_t size, maps_size, used;
+    struct loaded loaded;
+    size_t size, used;
     const char *job;
 
     if (!proc_text(pid, "environ", text, sizeof text, &size) ||
-        first_of(text, size, ranks) == NULL ||
-        !proc_text(pid, "maps", maps, sizeof maps, &maps_size))
+        first_of(text, size, ranks) == NULL || !libraries_of(pid, &loaded))
         return;
-    other.mpi = mpi_of(maps);
+    other.mpi = mpi_of(&loaded);
     if (other.mpi == NULL || has_page(pid))
         return;
     job = first_of(text, size, jobs);
@@ -399,7 +425,7 @@ static void look_at(uint32_t pid, struct other *all, uint32_t *count)
     if (proc_text(pid, "comm", other.program, sizeof other.program, &used))
         other.program[strcspn(other.program, "\n")] = '\0';
     text_make_printable(other.program, '?', false);
-    say_why(&other, text, size, maps);
+    say_why(&other, text, size, &loaded);
     text_make_printable(other.why, '?', false);
     for (uint32_t i = 0; i < *count; i++)
         if (strcmp(all[i].program, other.program) == 0 && strcmp(all[i].why, other.why) == 0 &&

@@ -32,7 +32,7 @@ static int open_file(uint32_t pid, const struct maps_range *range, const char *p
     char path[PATH_MOST];
 
     if (range->offset != 0 ||
-        (!is_program && strncmp(strrchr(range->path, '/'), "/libpython3", 11) != 0))
+        (!is_program && !maps_is_library(maps_file_name(range->path), "libpython3")))
         return -1;
     if (is_program)
         snprintf(path, sizeof path, "/proc/%" PRIu32 "/exe", pid);

@@ -60,11 +60,11 @@ struct process {
 
 /* ---- memory ---- */
 
-static bool has_start(const char *name, const char *const *starts)
+static bool is_any_of(const char *name, const char *const *libraries)
 {
-    while (*starts != NULL && strncmp(name, *starts, strlen(*starts)) != 0)
-        starts++;
-    return *starts != NULL;
+    while (*libraries != NULL && !maps_is_library(name, *libraries))
+        libraries++;
+    return *libraries != NULL;
 }
 
 static enum region_kind code_kind(const char *path)
@@ -75,13 +75,13 @@ static enum region_kind code_kind(const char *path)
         "libopen-pal", "libopen-rte", "libpmix", "libprrte",  "libmatchbox",
         "libfabric",   "libucs",      "libuct",  "libucm",    "libucp",
         "libibverbs",  "librdmacm",   "mca_",    "pmix_mca_", NULL};
-    static const char *const mpi[] = {"libmpi", NULL};
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    static const char *const mpi[] = {"libmpi",       "libmpich",    "libmpifort", "libmpicxx",
+                                      "libmpichfort", "libmpichcxx", NULL};
+    const char *name = maps_file_name(path);
 
-    return has_start(name, common)    ? REGION_COMMON
-           : has_start(name, library) ? REGION_LIBRARY
-           : has_start(name, mpi)     ? REGION_MPI
+    return is_any_of(name, common)    ? REGION_COMMON
+           : is_any_of(name, library) ? REGION_LIBRARY
+           : is_any_of(name, mpi)     ? REGION_MPI
                                       : REGION_PROGRAM;
 }
 
