@@ -84,6 +84,15 @@ uint64_t process_started(pid_t pid)
     return read_process(text, &process) ? process.started : 0;
 }
 
+char process_state(pid_t pid, uint64_t started)
+{
+    struct process process;
+    char text[24];
+
+    snprintf(text, sizeof text, "%d", (int)pid);
+    return read_process(text, &process) && process.started == started ? process.state : 0;
+}
+
 uint64_t process_age(pid_t pid)
 {
     uint64_t started = process_started(pid);

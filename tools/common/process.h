@@ -20,6 +20,10 @@ void process_leave_orphans(void);
 /* The start time of the process, in the kernel's ticks; 0 if it is unknown. */
 uint64_t process_started(pid_t pid);
 
+/* 'R' running, 'T' stopped, ...; 0: it is gone, and its number may be another process's.  `started` is from
+ * process_started(). */
+char process_state(pid_t pid, uint64_t started);
+
 /* The age of the process, in ns; 0 if it is unknown. */
 uint64_t process_age(pid_t pid);
 

@@ -39,6 +39,7 @@
 #include "inspect/budget.h"
 #include "inspect/walk.h"
 #include "tools/common/core_file.h"
+#include "tools/common/process.h"
 #include "tools/common/tool.h"
 #include "tasks.h"
 
@@ -50,7 +51,8 @@
 
 struct found {
     uint32_t pid;
-    int fd; /* of its page */
+    int fd;           /* of its page */
+    uint64_t started; /* with pid it names the process: numbers are reused */
     uint32_t asked;
     bool has_answered;
     struct inspect_rank rank;
@@ -100,24 +102,6 @@ static bool page_read(const struct found *found, void *page)
     return pread(found->fd, page, INSPECT_PAGE_SIZE, 0) == INSPECT_PAGE_SIZE;
 }
 
-static char run_of(uint32_t pid)
-{
-    char path[64], text[512];
-    FILE *file;
-    const char *end;
-    size_t size;
-
-    snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    size = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[size] = '\0';
-    end = strrchr(text, ')');
-    return end != NULL && end[1] == ' ' ? end[2] : 0;
-}
-
 static bool is_wanted(const struct observe_options *options, const struct inspect_head *head)
 {
     return (options->job == 0 || options->job == head->job) &&
@@ -150,8 +134,10 @@ static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd
     if (finder_reserve(finder) != 0)
         return -ENOMEM;
     found = &finder->all[finder->count];
-    *found =
-        (struct found){.pid = pid, .fd = fd, .rank.owner = user == geteuid() ? 0 : user + 1};
+    *found = (struct found){.pid = pid,
+                            .fd = fd,
+                            .started = process_started((pid_t)pid),
+                            .rank.owner = user == geteuid() ? 0 : user + 1};
     if (!page_read(found, page))
         return -EBADMSG;
     memcpy(&found->rank.head, page, sizeof found->rank.head);
@@ -361,7 +347,7 @@ static int ask_all(struct finder *finder)
 
             if (found->has_answered)
                 continue;
-            found->rank.run = run_of(found->pid);
+            found->rank.run = process_state((pid_t)found->pid, found->started);
             if (found->asked == 0)
                 continue;
             answer = take_answer(found);
