@@ -275,6 +275,7 @@ static const struct {
     {"attach_forbidden", attach_forbidden},
     {"polling", polling},
     {"nothing_waits", nothing_waits},
+    {"two_endpoints", head_to_head},
     {"waits_for_a_while", waits_for_a_while},
     {"running_ring", running_ring},
     {"resting_ring", resting_ring},
@@ -283,12 +284,15 @@ static const struct {
 int main(int argc, char **argv)
 {
     struct mbx_job *job;
+    struct mbx_ep *second;
 
     must(mbx_job_open(&job), "mbx_job_open");
     rank = mbx_job_rank(job);
     ranks = mbx_job_size(job);
     must(mbx_open(&(struct mbx_config){.key = mbx_job_key(job)}, &ep), "mbx_open");
     must(mbx_job_connect(job, ep), "mbx_job_connect");
+    if (argc == 2 && strcmp(argv[1], "two_endpoints") == 0)
+        must(mbx_open(&(struct mbx_config){.key = mbx_job_key(job)}, &second), "mbx_open");
     printf("ready %ld\n", (long)getpid());
     fflush(stdout);
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)

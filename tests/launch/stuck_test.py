@@ -151,15 +151,16 @@ def rounds(args):
     with Job(args, "running_ring", 2) as job:
         for _ in looks():  # five rounds may find no rank that waits
             run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
-            waits = re.fullmatch(r"5 rounds: no rank was deadlocked\n(in [1-9]\d* of them a rank reported something that waits.*\n)?", run.stdout)
+            waits = re.fullmatch(r"5 rounds: no rank was deadlocked\n(in [1-9]\d* of them a rank was judged that has reported something that waits.*\n)?", run.stdout)
             if run.returncode != 0 or waits:
                 break
         if run.returncode != 0 or not waits:
             raise Failed(f"rounds end with {run.returncode}:\n{run.stdout}")
-    with Job(args, "nothing_waits", 2) as job:
-        run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
-        if run.returncode != 0 or not run.stdout.startswith("5 rounds: no rank was deadlocked\nbut no rank has reported anything that waits"):
-            raise Failed(f"rounds that judge nothing end with {run.returncode}:\n{run.stdout}")
+    for pattern in "two_endpoints", "nothing_waits":
+        with Job(args, pattern, 2) as job:
+            run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
+            if run.returncode != 0 or not run.stdout.startswith("5 rounds: no rank was deadlocked\nbut no rank was judged"):
+                raise Failed(f"rounds of {pattern}, which judge nothing, end with {run.returncode}:\n{run.stdout}")
     status, text = rounds_of_a_job_that_ends(args)
     if status != 0 or "rounds: no rank was deadlocked" not in text:
         raise Failed(f"rounds of a job that ends end with {status}:\n{text}")

@@ -25,7 +25,7 @@ WITH_THREADS = [["rules", "--threads", "2"], ["rules", "--threads", "4"], ["thre
 LONGEST = 20  # seconds, for programs that never end
 ROUNDS = 100  # for one process
 ENOUGH = 20   # per program: so many in a row do not all miss a wait
-JUDGED = re.compile(r"^in (\d+) of them a rank reported something that waits", re.M)
+JUDGED = re.compile(r"^in (\d+) of them a rank was judged that has reported something that waits", re.M)
 UNLESS = re.compile(r"^in (\d+) of them a rank was deadlocked, unless", re.M)
 
 
@@ -62,7 +62,7 @@ def main():
                 some = JUDGED.search(text)
                 if some is None and "judged nothing" in text:
                     sys.exit(f"FAIL: the doctor counts its rounds in other words:\n{text}")
-                seen = int(some.group(1)) if some else 0 if "nothing was judged" in text else rounds
+                seen = int(some.group(1)) if some else 0 if "no rank was judged" in text else rounds
                 looks, judged, missed = looks + seen, judged + seen, missed + rounds - seen
                 some = UNLESS.search(text)
                 unless += int(some.group(1)) if some else 0

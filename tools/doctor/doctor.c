@@ -38,7 +38,7 @@ static const char usage[] =
     "  --rounds N    check up to N times, each time with one new snapshot, and stop at\n"
     "                the first deadlock (default 1), at one with \"unless\" only in the\n"
     "                last round.  Ignores ranks and jobs that start later.  Also reports\n"
-    "                in how many rounds a rank was waiting\n"
+    "                in how many rounds a rank that waits was judged\n"
     "  --wait MS     how long a rank may take to answer (default 700)\n"
     "  --verbose     also report why a rank of this host that runs Python is shown without\n"
     "                the line of its program\n" HOSTS_USAGE "  -h, --help    this text\n"
@@ -244,15 +244,33 @@ static enum diagnose_verdict judge_all(const struct observed *before,
     return worst;
 }
 
-/* Has a rank answered that has an operation or an unexpected message?  If not, nothing was
- * judged. */
-static bool is_something_seen(const struct observed *observed)
+/* Is a rank like this left out of the judgement?  One that moves, computes or polls is judged: it is
+ * known to go on. */
+static bool is_left_out(enum inspect_apart apart)
 {
-    for (uint32_t i = 0; i < observed->count; i++)
-        for (uint32_t k = 0; k < observed->jobs[i].count; k++)
-            if (observed->jobs[i].ranks[k].how == INSPECT_ASKED &&
-                observed->jobs[i].ranks[k].count != 0)
+    static const bool left_out[INSPECT_APARTS] = {[INSPECT_APART_TWICE] = true,
+                                                  [INSPECT_APART_THREADS] = true,
+                                                  [INSPECT_APART_TASKS] = true,
+                                                  [INSPECT_APART_SEVERAL] = true,
+                                                  [INSPECT_APART_MORE] = true};
+
+    return left_out[apart];
+}
+
+/* Has a rank answered that has an operation or an unexpected message, and is not left out?  If not,
+ * nothing was judged. */
+static bool is_something_judged(const struct observed *before, const struct observed *now)
+{
+    const struct inspect_job was = all_ranks(before);
+
+    for (uint32_t i = 0; i < now->count; i++)
+        for (uint32_t k = 0; k < now->jobs[i].count; k++) {
+            const struct inspect_rank *rank = &now->jobs[i].ranks[k];
+
+            if (rank->how == INSPECT_ASKED && rank->count != 0 &&
+                !is_left_out(inspect_apart(&was, &now->jobs[i], rank, INSPECT_UNLESS)))
                 return true;
+        }
     return false;
 }
 
@@ -265,11 +283,11 @@ static void say_rounds(uint64_t done, uint64_t seen, uint64_t unless, bool is_de
                "communicated does so\n",
                unless);
     if (seen == 0)
-        printf("but no rank has reported anything that waits, so nothing was judged (mbx "
-               "queues)\n");
+        printf("but no rank was judged that has reported anything that waits (mbx doctor "
+               "without --rounds, mbx queues)\n");
     else if (seen < done)
-        printf("in %" PRIu64 " of them a rank reported something that waits; the others "
-               "judged nothing\n",
+        printf("in %" PRIu64 " of them a rank was judged that has reported something that "
+               "waits; the others judged nothing\n",
                seen);
 }
 
@@ -304,7 +322,7 @@ static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t
         if (err == 0)
             err = observed_join(now);
         done += err == 0;
-        seen += err == 0 && is_something_seen(now);
+        seen += err == 0 && is_something_judged(before, now);
         verdict = err == 0 ? judge_all(before, now) : DIAGNOSE_NONE;
         unless += verdict == DIAGNOSE_UNLESS;
         if (verdict == DIAGNOSE_DEADLOCK || (verdict == DIAGNOSE_UNLESS && done == rounds))
