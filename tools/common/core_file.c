@@ -396,7 +396,7 @@ uint64_t core_symbol(struct core_file *core, const char *name, uint32_t *at)
         if (mapping->offset != 0)
             continue;
         fd = open_mapped(core, mapping->path);
-        value = fd >= 0 ? elf_symbol(fd, name, &linked_at) : 0;
+        value = fd >= 0 ? elf_symbol(fd, name, ELF_ALL, &linked_at) : 0;
         if (value != 0)
             return mapping->start + (value - linked_at);
     }

@@ -59,7 +59,7 @@ static uint64_t find_in_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr 
     return value;
 }
 
-uint64_t elf_symbol(int fd, const char *name, uint64_t *linked_at)
+uint64_t elf_symbol(int fd, const char *name, enum elf_tables tables, uint64_t *linked_at)
 {
     Elf64_Ehdr head;
     uint64_t value = 0;
@@ -75,12 +75,13 @@ uint64_t elf_symbol(int fd, const char *name, uint64_t *linked_at)
             header.p_type == PT_LOAD && header.p_offset == 0)
             *linked_at = header.p_vaddr;
     }
-    for (uint32_t i = 0, tables = 0; value == 0 && i < head.e_shnum; i++) {
+    for (uint32_t i = 0, count = 0; value == 0 && i < head.e_shnum; i++) {
         Elf64_Shdr table, names;
 
         if (elf_read(fd, &table, sizeof table, head.e_shoff + i * sizeof table) &&
-            (table.sh_type == SHT_DYNSYM || table.sh_type == SHT_SYMTAB) &&
-            table.sh_link < head.e_shnum && tables++ < TABLES_MAX &&
+            (table.sh_type == SHT_DYNSYM ||
+             (tables == ELF_ALL && table.sh_type == SHT_SYMTAB)) &&
+            table.sh_link < head.e_shnum && count++ < TABLES_MAX &&
             elf_read(fd, &names, sizeof names, head.e_shoff + table.sh_link * sizeof names))
             value = find_in_table(fd, &table, &names, name);
     }

@@ -20,8 +20,10 @@
 /* Reads [at, at + size) of a file; false: it does not have all of it. */
 bool elf_read(int fd, void *to, uint64_t size, uint64_t at);
 
-/* The value of the symbol of this name that the file defines; 0: there is none.  *linked_at: the address for which the
+enum elf_tables { ELF_EXPORTED, ELF_ALL };
+
+/* The value of the symbol of this name that the file defines, and that is in these tables; 0: there is none.  *linked_at: the address for which the
  * beginning of the file was linked, so a process that has mapped it at `start` has the symbol at start + value - *linked_at. */
-uint64_t elf_symbol(int fd, const char *name, uint64_t *linked_at);
+uint64_t elf_symbol(int fd, const char *name, enum elf_tables tables, uint64_t *linked_at);
 
 #endif

@@ -41,9 +41,11 @@ static int open_file(uint32_t pid, const struct maps_range *range, const char *p
     return foreign_open(path, O_RDONLY, &wanted);
 }
 
+/* Extensions need the symbols of the interpreter, so it exports them: the large table of all symbols is
+ * not read. */
 static uint64_t find_symbol(int fd, const struct maps_range *range, const char *name)
 {
-    uint64_t linked_at, value = elf_symbol(fd, name, &linked_at);
+    uint64_t linked_at, value = elf_symbol(fd, name, ELF_EXPORTED, &linked_at);
 
     return value != 0 ? range->start + (value - linked_at) : 0;
 }
