@@ -10,6 +10,7 @@
  *   lease   has a lease on its page: a process that opens it waits
  *   many    has more pages than a process has endpoints
  *   names   answers at once, with texts that contain terminal commands
+ *   line    answers at once, from a call in this program
  *
  * It prints "ready", and "opened" when somebody opens a page that has a lease; it ends with its
  * input.
@@ -156,6 +157,13 @@ static void answer(struct inspect_page *page)
     atomic_store(&page->state.answered, atomic_load(&page->ask));
 }
 
+/* The place in the program is this function. */
+static void be_in_a_call(struct inspect_page *page)
+{
+    memcpy(page->state.call, "MPI_Recv", sizeof "MPI_Recv");
+    page->state.caller = (uint64_t)(uintptr_t)&be_in_a_call + 4;
+}
+
 static void allow_many(void)
 {
     struct rlimit limit;
@@ -176,6 +184,8 @@ int main(int argc, char **argv)
 
     if (strcmp(kind, "walk") == 0)
         make_walk(page);
+    if (strcmp(kind, "line") == 0)
+        be_in_a_call(page);
     if (strcmp(kind, "many") == 0)
         allow_many();
     for (unsigned i = 1; strcmp(kind, "many") == 0 && i < MANY; i++)
@@ -186,7 +196,7 @@ int main(int argc, char **argv)
     }
     puts("ready");
     fflush(stdout);
-    if (strcmp(kind, "names") != 0) {
+    if (strcmp(kind, "names") != 0 && strcmp(kind, "line") != 0) {
         while (read(STDIN_FILENO, &byte, 1) != 0)
             ; /* continues after a signal */
         return 0;

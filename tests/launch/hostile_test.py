@@ -89,8 +89,8 @@ class Programs:
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def show(self, kind, job, rank=0):
-        return stranger.Stranger([self.page, kind, job.number, str(rank)])
+    def show(self, kind, job, rank=0, program=None):
+        return stranger.Stranger([program or self.page, kind, job.number, str(rank)])
 
 
 def a_page_joins_no_job(job, programs):
@@ -132,6 +132,29 @@ def many_pages_are_not_all_read(job, programs):
         assert enemy.line() == "ready"
         seen = [pid for found in jobs("--job", job.number, "--all-users") for pid in pids(found) if pid == enemy.pid]
         assert len(seen) == 1024, len(seen)
+
+
+def a_file_that_blocks_is_left(job, programs):
+    """A line of a program of the second user is shown, unless its debug information is a pipe."""
+    debug, blocking = (os.path.join(programs.folder, name) for name in ("debug", "blocking"))
+    queues = [MBX, "queues", "--job", job.number, "--all-users", "--details", "--wait", "60000"]
+    with programs.show("line", job) as enemy:
+        assert enemy.line() == "ready"
+        shown = text_of(run(*queues)[0], "queues")
+    if "in MPI_Recv at hostile_page.c:" not in shown or shutil.which("objcopy") is None:
+        print("a pipe instead of debug information is not tried: there is none here, or no libdw, or no objcopy")
+        return
+    with open(debug, "wb") as file:
+        file.write(b"here")
+    subprocess.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", programs.page, blocking], check=True)
+    os.remove(debug)
+    os.mkfifo(debug, 0o666)
+    with programs.show("line", job, 0, blocking) as enemy:
+        assert enemy.line() == "ready"
+        shown = text_of(run(*queues)[0], "queues")
+        assert "in MPI_Recv" in shown and "in MPI_Recv at" not in shown, shown
+        shown = text_of(run(MBX, "doctor", "--job", job.number, "--all-users", "--verbose", "--wait", "60000")[0], "doctor")
+        assert f"(pid {enemy.pid} of user {stranger.STRANGER}): no line of its program: the files of another user's" in shown, shown
 
 
 def links_are_not_believed(job, _):
@@ -262,7 +285,7 @@ def main():
     programs = Programs()
     try:
         with Job() as job:
-            for check in (a_page_joins_no_job, queues_without_an_end_are_left, a_lease_is_not_waited_for, many_pages_are_not_all_read,
+            for check in (a_page_joins_no_job, queues_without_an_end_are_left, a_lease_is_not_waited_for, many_pages_are_not_all_read, a_file_that_blocks_is_left,
                           links_are_not_believed, pages_speak_no_commands, the_report_goes_into_no_link):
                 check(job, programs)
                 print(check.__name__, flush=True)

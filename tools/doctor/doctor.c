@@ -40,8 +40,9 @@ static const char usage[] =
     "                last round.  Ignores ranks and jobs that start later.  Also reports\n"
     "                in how many rounds a rank that waits was judged\n"
     "  --wait MS     how long a rank may take to answer (default 700)\n"
-    "  --verbose     also report why a rank of this host that runs Python is shown without\n"
-    "                the line of its program\n" HOSTS_USAGE "  -h, --help    this text\n"
+    "  --verbose     also report why a rank of this host that runs Python, or is another\n"
+    "                user's, is shown without the line of its program\n" HOSTS_USAGE
+    "  -h, --help    this text\n"
     "\n"
     "A rank is deadlocked if only deadlocked ranks, or ranks in MPI_Finalize, can end its\n"
     "operations.  A rank that computes, polls (MPI_Test, MPI_Iprobe), is stopped or\n"
@@ -116,7 +117,7 @@ static int say_all(const struct observed *before, const struct observed *now, bo
         worst = verdict > worst ? verdict : worst;
         diagnose_say(stdout, &was, job, nodes, verdict);
         if (is_verbose)
-            outside_say_python(stdout, job);
+            outside_say_no_line(stdout, job);
         mem_free(nodes);
     }
     return status_of(worst);

@@ -50,21 +50,19 @@ const char *outside_call(uint32_t pid, const char *text, char words[OUTSIDE_MAX]
  * unknown, the command that shows it.  Returns words. */
 const char *outside_no_attach(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
 
-/* "solve.c:212", the place in the program of the call that this thread is in, and that returns
- * to caller.  In a Python program it is "halo.py:8 in exchange", and, if the call is in an
- * extension with debug information, "field.c:88, from halo.py:8 in exchange".  NULL: unknown.
- * Returns words. */
-const char *outside_line_of(uint32_t pid, uint32_t thread, uint64_t caller,
-                            char words[OUTSIDE_MAX]);
-
-/* As outside_line_of(), of the rank's call. */
-const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
-
-/* Reports why ranks of this host that run Python are shown without a line of it, a line per rank. */
-void outside_say_python(FILE *out, const struct inspect_job *job);
-
 /* Reports ranks of MPI jobs of this user on this host that do not run over Matchbox, a line per
  * job, with the reason.  Returns the number of lines. */
 uint32_t outside_say_others(FILE *out);
+
+/* ---- outside_line.c ---- */
+
+/* "solve.c:212", the place in the program of the rank's call.  In a Python program it is "halo.py:8 in
+ * exchange", and, if the call is in an extension with debug information, "field.c:88, from halo.py:8 in
+ * exchange".  NULL: unknown.  Returns words. */
+const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
+
+/* Reports why ranks of this host are shown without a line, although they run Python or are another
+ * user's; a line per rank. */
+void outside_say_no_line(FILE *out, const struct inspect_job *job);
 
 #endif

@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "diagnose.h"
 #include "maps.h"
-#include "python.h"
 #include "words.h"
 
 #define ENVIRON_MAX 65536
@@ -115,49 +114,6 @@ static const char *reported_words(const char *reported, char words[OUTSIDE_MAX])
 {
     snprintf(words, OUTSIDE_MAX, "%s", reported);
     return words[0] != '\0' ? words : NULL;
-}
-
-const char *outside_line_of(uint32_t pid, uint32_t thread, uint64_t caller,
-                            char words[OUTSIDE_MAX])
-{
-    const struct python_thread of = {.pid = pid, .number = thread, .caller = caller};
-    char python[PYTHON_LINE], why[PYTHON_WHY], source[OUTSIDE_MAX];
-    bool is_binding, has_python = python_line(&of, python, why, &is_binding);
-
-    if (!has_python)
-        return source_line(pid, caller, words);
-    if (is_binding || source_line(pid, caller, source) == NULL)
-        snprintf(words, OUTSIDE_MAX, "%s", python);
-    else
-        snprintf(words, OUTSIDE_MAX, "%.30s, from %.115s", source, python);
-    text_make_printable(words, '?', false); /* a name may be cut within a character */
-    return words;
-}
-
-const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX])
-{
-    return rank->reported != NULL ? reported_words(rank->reported->line, words)
-                                  : outside_line_of(rank->head.pid, rank->state.answerer,
-                                                    rank->state.caller, words);
-}
-
-void outside_say_python(FILE *out, const struct inspect_job *job)
-{
-    char python[PYTHON_LINE], why[PYTHON_WHY], words[WORDS_MAX], process[WORDS_MAX];
-    bool is_binding;
-
-    for (uint32_t i = 0; i < job->count; i++) {
-        const struct inspect_rank *rank = &job->ranks[i];
-        const struct python_thread of = {rank->head.pid, rank->state.answerer,
-                                         rank->state.caller};
-
-        if (rank->reported != NULL || rank->how != INSPECT_ASKED ||
-            rank->state.call[0] == '\0' || python_line(&of, python, why, &is_binding) ||
-            why[0] == '\0')
-            continue;
-        fprintf(out, "rank %s (%s): no Python line: %s\n", words_of_rank(rank, words),
-                words_of_process(rank, process), why);
-    }
 }
 
 const char *outside_words(const struct inspect_rank *rank, char words[OUTSIDE_MAX])

@@ -50,6 +50,7 @@ struct top_traffic {
 
 struct top_rank {
     struct inspect_head head;
+    uint32_t owner;                     /* as in struct inspect_rank */
     uint32_t looks, states[TOP_STATES]; /* samples in all, and in each state */
     struct top_place places[TOP_PLACES];
     uint32_t place_count;

@@ -226,7 +226,8 @@ static int begin(struct top *top, const struct observed *seen)
         job_title(&seen->jobs[i], true, top->jobs[i].title);
         top->count++;
         for (uint32_t r = 0; r < seen->jobs[i].count; r++)
-            top->jobs[i].ranks[r].head = seen->jobs[i].ranks[r].head;
+            top->jobs[i].ranks[r] = (struct top_rank){.head = seen->jobs[i].ranks[r].head,
+                                                      .owner = seen->jobs[i].ranks[r].owner};
         ranks += seen->jobs[i].count;
     }
     top->run_before = mem_calloc(ranks + 1, sizeof *top->run_before);

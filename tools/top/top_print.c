@@ -49,7 +49,7 @@ static const char *name_of(const struct top_rank *rank, char words[WORDS_MAX])
 /* ---- where it waits ---- */
 
 /* The line of a place; cached, because the look-up takes some milliseconds. */
-static const char *line_of(uint32_t pid, uint64_t caller)
+static const char *line_of(const struct top_rank *rank, uint64_t caller)
 {
     static struct {
         uint32_t pid;
@@ -57,16 +57,17 @@ static const char *line_of(uint32_t pid, uint64_t caller)
         char words[OUTSIDE_MAX];
     } known[64];
     static uint32_t next;
-    char words[OUTSIDE_MAX];
+    const struct inspect_rank place = {
+        .head = rank->head, .owner = rank->owner, .state = {.caller = caller}};
 
     for (uint32_t i = 0; i < ARRAY_COUNT(known); i++)
-        if (known[i].pid == pid && known[i].caller == caller)
+        if (known[i].pid == rank->head.pid && known[i].caller == caller)
             return known[i].words;
     next = (next + 1) % ARRAY_COUNT(known);
-    known[next].pid = pid;
+    known[next].pid = rank->head.pid;
     known[next].caller = caller;
-    snprintf(known[next].words, sizeof known[next].words, "%s",
-             source_line(pid, caller, words) != NULL ? words : "");
+    if (outside_line(&place, known[next].words) == NULL)
+        known[next].words[0] = '\0';
     return known[next].words;
 }
 
@@ -80,7 +81,7 @@ static void print_place(FILE *out, const struct top_rank *rank)
             most = &rank->places[i];
     if (most == NULL)
         return;
-    line = line_of(rank->head.pid, most->caller);
+    line = line_of(rank, most->caller);
     fprintf(out, "  %s%s%s", most->call, line[0] != '\0' ? " at " : "", line);
     if (most->peer[0] != '\0')
         fprintf(out, " %s %s, %s", most->is_send ? "to" : "from", most->peer, most->envelope);
