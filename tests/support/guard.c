@@ -10,16 +10,22 @@
  * its remaining processes are killed.  When it has passed, they have time to end; one that does
  * not is named and killed, and the test has failed.  The software adapter serves all tests of a
  * user, and keeps running.
+ *
+ * The temporary files of a test are in a folder of its own, which is removed in the end, however
+ * the test ends.  Processes of other users can reach what is open to them in it.
  */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,9 +40,16 @@
 #define NOT_HERE       77
 #define LEFT           99
 
+/* Variables that name the folder: for all programs, for tmux, and for the memory that ranks of
+ * Open MPI's own layer share, which a killed job leaves. */
+static const char *const folder_names[] = {"TMPDIR", "TMUX_TMPDIR",
+                                           "OMPI_MCA_btl_vader_backing_directory",
+                                           "OMPI_MCA_btl_sm_backing_directory"};
+
 static pid_t test;
 static int status;
 static bool has_ended;
+static char folder[PATH_MAX];
 
 /* Reaps children that have ended.  Are there others? */
 static bool reap(void)
@@ -147,8 +160,39 @@ static void signals_by_default(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+static bool make_folder(void)
+{
+    const char *parent = getenv("TMPDIR");
+
+    snprintf(folder, sizeof folder, "%s/mbx-test.XXXXXX",
+             parent != NULL && parent[0] == '/' ? parent : "/tmp");
+    if (mkdtemp(folder) == NULL || chmod(folder, 0711) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof folder_names / sizeof folder_names[0]; i++)
+        setenv(folder_names[i], folder, 1);
+    return true;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *at)
+{
+    (void)stat;
+    (void)type;
+    (void)at;
+    remove(path);
+    return 0;
+}
+
+static void remove_folder(void)
+{
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
 static int begin(char **words)
 {
+    if (!make_folder()) {
+        fprintf(stderr, "guard: %s: %s\n", folder, strerror(errno));
+        return -1;
+    }
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 || (test = fork()) < 0) {
         fprintf(stderr, "guard: %s\n", strerror(errno));
         return -1;
@@ -185,12 +229,14 @@ int main(int argc, char **argv)
 
         if (number > 0 && number != SIGCHLD) {
             kill_all();
+            remove_folder();
             return 128 + number;
         }
     }
     passed = WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NOT_HERE);
     passed = passed && !stays();
     kill_all();
+    remove_folder();
     if (WIFSIGNALED(status))
         return 128 + WTERMSIG(status);
     return !passed && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NOT_HERE)
