@@ -473,7 +473,7 @@ static void test_pidfd_tells_the_end_of_a_process(void **state)
     assert_true(waiting.fd >= 0);
     assert_int_equal(sys_poll(&waiting, 1, 0), 0);
     assert_int_equal(sys_kill(child, SIGKILL), 0);
-    assert_int_equal(sys_poll(&waiting, 1, 120000), 1);
+    assert_int_equal(sys_poll(&waiting, 1, PATIENCE_MS), 1);
     assert_int_equal(sys_close(waiting.fd), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
 }

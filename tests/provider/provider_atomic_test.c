@@ -5,6 +5,7 @@
  * endpoints and processes.
  */
 #include "provider_fixture.h"
+#include "../../src/base/patience.h"
 
 #include <complex.h>
 #include <errno.h>
@@ -634,7 +635,7 @@ static void *adder(void *arg)
                                           FI_SUM, NULL);
         } while (err == -FI_EAGAIN);
     }
-    return err == 0 && fi_cntr_wait(reads, EACH / 2, 60000) == 0 ? many.info : NULL;
+    return err == 0 && fi_cntr_wait(reads, EACH / 2, PATIENCE_MS) == 0 ? many.info : NULL;
 }
 
 /* Three endpoints of one domain, each with its own thread, update the same memory through each
@@ -695,7 +696,7 @@ static int add_from(struct board *board, int me)
     for (int i = 0; i < EACH; i++)
         while (fi_inject_atomic(EP(fix, 0), &one, 1, addr, 0, KEY, FI_UINT64, FI_SUM) != 0)
             continue;
-    well = fi_cntr_wait(fix.node[0].cntr[NODE_WRITES], EACH, 60000) == 0;
+    well = fi_cntr_wait(fix.node[0].cntr[NODE_WRITES], EACH, PATIENCE_MS) == 0;
     board->done++;
     while (board->done < 2)
         fixture_progress(&fix);

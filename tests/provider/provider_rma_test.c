@@ -4,6 +4,7 @@
  * of call moves the bytes that it names and no others, and notifies those it should.
  */
 #include "provider_fixture.h"
+#include "../../src/base/patience.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -721,7 +722,7 @@ static int child(int out)
     pattern_fill(there, BIG, 5);
     if (write(out, fix.node[0].address, FIXTURE_ADDRESS) != FIXTURE_ADDRESS)
         return 1;
-    well = fi_cntr_wait(fix.node[0].cntr[NODE_WRITTEN_HERE], 3, 60000) == 0 &&
+    well = fi_cntr_wait(fix.node[0].cntr[NODE_WRITTEN_HERE], 3, PATIENCE_MS) == 0 &&
            pattern_is(there, BIG, 6);
     close_shared(&fix, mr);
     return well ? 0 : 1;

@@ -22,6 +22,7 @@
 
 #include "adapter/library/library.h"
 #include "base/base.h"
+#include "base/patience.h"
 #include "device/verbs/verbs_state.h"
 #include "testing/device/verbs_target.h"
 #include "transport/verbs/verbs_library.h"
@@ -42,7 +43,7 @@ static void await_end(int pidfd)
 {
     struct pollfd poll_fd = {.fd = pidfd, .events = POLLIN};
 
-    assert_int_equal(poll(&poll_fd, 1, 60000), 1);
+    assert_int_equal(poll(&poll_fd, 1, PATIENCE_MS), 1);
     close(pidfd);
 }
 
