@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/temporary.h"
 #include "core/core.h"
 #include "trace/trace.h"
 
@@ -88,9 +89,9 @@ static void name_all(struct cluster *cl)
 static void test_statistics_have_a_line_for_each_context(void **state)
 {
     static char text[65536];
-    char path[] = "/tmp/matchbox-names-XXXXXX", param[64];
+    char path[TEMPORARY_SIZE], param[TEMPORARY_SIZE + 16];
     const char *const more[] = {param, "LOG_LEVEL=info", NULL};
-    int fd = mkstemp(path);
+    int fd = mkstemp(temporary_name(path, "names"));
     struct cluster cl;
     ssize_t size;
 
@@ -165,14 +166,14 @@ static bool read_names(const char *path, char *names, size_t size)
 
 static void test_trace_has_names_before_what_follows_them(void **state)
 {
-    char folder[] = "/tmp/matchbox-names-XXXXXX", param[64], path[512], names[4096];
+    char folder[TEMPORARY_SIZE], param[TEMPORARY_SIZE + 16], path[512], names[4096];
     const char *const more[] = {param, NULL};
     struct dirent *entry;
     int named = 0;
     struct cluster cl;
     DIR *dir;
 
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(temporary_name(folder, "names")));
     snprintf(param, sizeof param, "TRACE=%s", folder);
     cluster_open(&cl, *state, 2, more);
     name_all(&cl);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/temporary.h"
 
 #define CONTEXT 61
 
@@ -376,9 +377,9 @@ static void test_wrong_arguments(void **state)
 /* Each endpoint writes one line when it closes. */
 static void test_file(void **state)
 {
-    char path[] = "/tmp/matchbox-stats-XXXXXX", param[64], text[8192];
+    char path[TEMPORARY_SIZE], param[TEMPORARY_SIZE + 16], text[8192];
     const char *const more[] = {param, NULL};
-    int fd = mkstemp(path), lines = 0;
+    int fd = mkstemp(temporary_name(path, "stats")), lines = 0;
     struct cluster cl;
     ssize_t size;
 

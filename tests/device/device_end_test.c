@@ -23,6 +23,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/patience.h"
+#include "base/temporary.h"
 #include "base/sys.h"
 #include "core/core.h"
 #include "device/host/offload.h"
@@ -551,8 +552,8 @@ static void make_file(const char *path, mode_t mode, const char *text)
 /* A program that ends is noticed at once; for one that stays, there is a time limit. */
 static void test_programs_that_are_no_device(void **state)
 {
-    char folder[] = "/tmp/matchbox-device-end-XXXXXX", plain[64], text[64], script[64],
-         blocks[64];
+    char folder[TEMPORARY_SIZE], plain[TEMPORARY_SIZE + 8], text[TEMPORARY_SIZE + 8],
+        script[TEMPORARY_SIZE + 8], blocks[TEMPORARY_SIZE + 8];
     const struct {
         const char *program;
         int error;
@@ -571,7 +572,7 @@ static void test_programs_that_are_no_device(void **state)
 
     if (!is_of_processes(*state))
         skip();
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(temporary_name(folder, "device-end")));
     snprintf(plain, sizeof plain, "%s/plain", folder);
     snprintf(text, sizeof text, "%s/text", folder);
     snprintf(script, sizeof script, "%s/script", folder);

@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/temporary.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "trace/trace.h"
@@ -20,7 +21,7 @@
 #define CONTEXT    31
 #define EVENTS_MAX 512
 
-static char folder[64], setting[96];
+static char folder[TEMPORARY_SIZE], setting[TEMPORARY_SIZE + 8];
 static const char *const traced[] = {setting, "ADVERT=off", NULL};
 static const char *const traced_advertise[] = {setting, "ADVERT=always", "ADVERT_SIZE=1", NULL};
 static unsigned warnings;
@@ -40,15 +41,14 @@ static uint64_t count_clock(void)
 
 static void make_folder(void)
 {
-    snprintf(folder, sizeof folder, "/tmp/matchbox-record-test.XXXXXX");
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(temporary_name(folder, "record")));
     snprintf(setting, sizeof setting, "TRACE=%s", folder);
 }
 
 /* Returns the trace file, whatever host name the transport has given it. */
 static const char *file_of(int who)
 {
-    static char path[128];
+    static char path[TEMPORARY_SIZE + 64];
     glob_t found;
 
     snprintf(path, sizeof path, "%s/matchbox-*-%ld-%d.trace", folder, (long)getpid(), who);

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/temporary.h"
 #include "transport/labels.h"
 #include "transport/shm/directory.h"
 
@@ -637,11 +638,11 @@ static void a_lock_of_another_process_is_noticed(void **state)
 static void what_is_no_file_is_not_opened(void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
-    char folder[] = "/tmp/matchbox-directory.XXXXXX", name[sizeof folder + 8];
+    char folder[TEMPORARY_SIZE], name[sizeof folder + 8];
     struct pollfd reader;
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(temporary_name(folder, "directory")));
     snprintf(name, sizeof name, "%s/fifo", folder);
     assert_int_equal(mkfifo(name, 0600), 0);
     reader =
