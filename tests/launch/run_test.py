@@ -27,6 +27,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sup
 import processes  # noqa: E402
 from looks import looks  # noqa: E402
 from patience import PATIENCE_S  # noqa: E402
+from ports import free_port  # noqa: E402
 
 MBX = os.path.abspath(sys.argv[1])
 SPREAD = os.path.join(os.path.dirname(MBX), "../tests/support/spread_program")  # with parameters of tests
@@ -616,20 +617,6 @@ def perf_prints_what_was_asked_for():
     expect(job.code == 1 and "two ranks" in job.err, str(job))
 
 
-def free_port():
-    """Returns a port that nobody here uses, and that the system does not give away."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        first = int(file.read().split()[0])
-    while True:
-        port = random.SystemRandom().randrange(1024, max(first, 2048))
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as taken:
-            try:
-                taken.bind(("::", port))
-                return str(port)
-            except OSError:
-                pass
-
-
 def listening(port, *words, **more):
     """Starts one of the two sides and waits until it listens."""
     job = Job("perf", *words, "--listen", "--port", port, **more)
@@ -640,7 +627,7 @@ def listening(port, *words, **more):
 
 
 def perf_measures_between_two_that_no_launcher_started():
-    port = free_port()
+    port = str(free_port())
     for words in (["lat", "-i", "200"], ["depth", "--depths", "1,20"], ["rate", "--threads", "2", "-i", "500"]):
         first = listening(port, *words)
         with socket.create_connection(("127.0.0.1", int(port))) as stranger:  # not mbx perf: it is refused

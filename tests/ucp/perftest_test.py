@@ -8,7 +8,6 @@ here.  Status 77 where it is not installed.
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 from patience import PATIENCE_S  # noqa: E402
+from ports import free_port  # noqa: E402
 
 COUNT = 300
 # Sizes, lists of parts, outstanding sends, threads, and a client that sleeps instead of polling.
@@ -28,12 +28,6 @@ TESTS = [["tag_lat"], ["tag_lat", "-s", "100000"], ["tag_lat", "-s", "16,48,8192
 
 class Failed(Exception):
     """The reason of a failure."""
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def listens(port):
