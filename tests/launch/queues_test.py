@@ -499,7 +499,7 @@ def by_name(args):
                 check(abs(shown[0]["started"] - min(map(started_at, job.pids))) <= 2, f"started {shown[0]['started']}")
             jobs.append(job)
             numbers.append(shown[0]["job"])
-        for text in (ice, numbers[1]):
+        for text in (ice, f"./{ice}", numbers[1]):
             shown = queues(args, "--job", text).stdout
             check(re.match(rf"job {numbers[1]} \({ice}, started ([0-9-]+ )?[0-9:]+\): 2 of 2 ranks on this host", shown) and
                   shown.count("\njob ") == 0, f"--job {text}:\n{shown}")

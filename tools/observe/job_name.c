@@ -275,15 +275,16 @@ bool job_is_called(const struct inspect_job *job, const char *text)
 {
     bool is_pid = strspn(text, "0123456789") == strlen(text) && strlen(text) < 10;
     uint32_t pid = is_pid ? (uint32_t)strtoul(text, NULL, 10) : 0;
+    const char *program = last_part(text); /* of a path, by which it may have been started */
     char words[JOB_WORDS];
 
     if (job_number(text) != 0 && job_number(text) == job->ranks[0].head.job)
         return true;
-    if (strcmp(job_program(job, words), text) == 0)
+    if (strcmp(job_program(job, words), program) == 0)
         return true;
     for (uint32_t i = 0; i < job->count; i++)
         if ((pid != 0 && is_of_process(&job->ranks[i], pid)) ||
-            strcmp(job->ranks[i].program, text) == 0)
+            strcmp(job->ranks[i].program, program) == 0)
             return true;
     return false;
 }

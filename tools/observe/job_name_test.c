@@ -121,6 +121,9 @@ static void test_an_option_means_number_program_or_process(void **state)
     assert_true(job_is_called(&job, "ocean"));
     assert_true(job_is_called(&job, "atmos"));
     assert_true(job_is_called(&job, "ocean+atmos"));
+    assert_true(job_is_called(&job, "./ocean")); /* as it was typed when it was started */
+    assert_true(job_is_called(&job, "/opt/model/atmos"));
+    assert_false(job_is_called(&job, "ocean/"));
     assert_true(job_is_called(&job, "1000001"));
     assert_false(job_is_called(&job, "1000002"));
     assert_false(job_is_called(&job, "oce"));
