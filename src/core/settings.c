@@ -8,6 +8,7 @@
  */
 #include "base/environ.h"
 #include "base/fill.h"
+#include "base/launcher.h"
 #include "core/core.h"
 
 #include <stdio.h>
@@ -17,6 +18,8 @@
 #define SPLIT_COPY_SIZE    ((uint64_t)48 << 10)
 #define READ_CHUNK         ((uint64_t)1 << 20)
 #define INJECT_LIMIT       ((uint64_t)8 << 10)
+#define PEERS_USUAL        1024u
+#define PEERS_MOST         65536u
 #define CALM_LEAST         256
 #define BUFFERS_SIZE       ((uint64_t)512 << 10)
 #define DEVICE_SPIN_MOST   (20 * CLOCK_US)
@@ -173,9 +176,9 @@ static const struct param own[] = {
      unlimited_word,
      "most requests of an endpoint at one time; unlimited: while there is memory",
      AT(requests)},
-    {"PEERS_MAX", PARAM_COUNT, PARAM_ADVANCED, "peers", "1024", 1, 65536, NULL,
+    {"PEERS_MAX", PARAM_COUNT, PARAM_ADVANCED, "peers", "auto", 1, PEERS_MOST, auto_word,
      "so many senders can have a ring in one endpoint; MBX_UNEXPECTED_MEMORY is divided among "
-     "them",
+     "them; auto: 1024, or twice the ranks on this machine, if that is more",
      AT(peers_max)},
     {"WINDOW", PARAM_COUNT, PARAM_ADVANCED, "messages", "auto", 0, 65534, window_words,
      "unmatched messages that one peer may have here; auto: from MBX_UNEXPECTED_MEMORY",
@@ -329,6 +332,16 @@ static void match_at_sender(struct settings *s)
     s->tuning.calm_least = INT64_MAX; /* words stay with their receives */
 }
 
+/* Each rank on this machine has a place for itself, and one for its device. */
+static uint64_t places(void)
+{
+    uint32_t ranks = launcher_number(launcher_local_ranks());
+
+    if (ranks == LAUNCHER_UNKNOWN || ranks <= PEERS_USUAL / 2)
+        return PEERS_USUAL;
+    return min_size(2 * (uint64_t)ranks, PEERS_MOST);
+}
+
 static void derive(struct settings *s)
 {
     struct tuning *t = &s->tuning;
@@ -336,6 +349,7 @@ static void derive(struct settings *s)
 
     if (s->match_at == MATCH_AT_SENDER)
         match_at_sender(s);
+    s->peers_max = or_else(s->peers_max, places());
     choose_when(t, s->rndv);
     t->advert_size =
         or_else(t->advert_size, 2 * eager > ADVERT_SIZE_LEAST ? 2 * eager : ADVERT_SIZE_LEAST);

@@ -301,6 +301,29 @@ static void rndv_says_which_protocols(void **state)
     }
 }
 
+/* A sender without a place waits for another one to end, which may never happen. */
+static void the_ranks_of_a_machine_have_places(void **state)
+{
+    static const struct {
+        const char *ranks;
+        uint64_t peers;
+    } rows[] = {{"2", 1024},    {"512", 1024},    {"513", 1026},
+                {"4000", 8000}, {"50000", 65536}, {"x", 1024}};
+    struct settings settings;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        setenv("OMPI_COMM_WORLD_LOCAL_SIZE", rows[i].ranks, 1);
+        assert_int_equal(load(&settings, "PEERS_MAX", "auto"), 0);
+        assert_int_equal(settings.peers_max, rows[i].peers);
+        assert_int_equal(load(&settings, "PEERS_MAX", "7"), 0);
+        assert_int_equal(settings.peers_max, 7);
+    }
+    unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    assert_int_equal(load(&settings, "PEERS_MAX", "auto"), 0);
+    assert_int_equal(settings.peers_max, 1024);
+}
+
 static void what_follows(void **state)
 {
     struct settings settings;
@@ -374,6 +397,7 @@ int main(void)
         ALONE(those_of_tests_are_unknown),
         ALONE(the_environment_is_named),
         ALONE(rndv_says_which_protocols),
+        ALONE(the_ranks_of_a_machine_have_places),
         ALONE(what_follows),
         ALONE(senders_that_match_have_no_window),
         ALONE(tests_begin_with_the_same),

@@ -250,7 +250,7 @@ def info_lists_statistics_and_parameters():
     job = mbx("info", "--params", env={"MBX_EAGER_LIMIT": "1234"})
     expect("MBX_EAGER_LIMIT=1234\n" in job.out and line.format("environment") in job.out, str(job))
     everything = mbx("info", "--params=all")
-    expect(everything.code == 0 and "MBX_PEERS_MAX=1024\n" in everything.out and "MBX_SPIN" in everything.out and
+    expect(everything.code == 0 and "MBX_PEERS_MAX=auto\n" in everything.out and "MBX_SPIN" in everything.out and
            "advanced" not in everything.out, str(everything))
     job = mbx("info", "--params=some")
     expect(job.code == 2 and "'some'" in job.err, str(job))
@@ -264,7 +264,7 @@ def info_lists_statistics_and_parameters():
         expect(text in job.out, f"mbx info: no {text}")
     expect(len(job.out.splitlines()) < 50 and "statistics" not in job.out, f"more than a screen: {job}")
     everything = mbx("info", "--all")
-    for text in ("transports", "statistics", "host\n", "MBX_PEERS_MAX=1024\n", "MBX_SPIN"):
+    for text in ("transports", "statistics", "host\n", "MBX_PEERS_MAX=auto\n", "MBX_SPIN"):
         expect(text in everything.out, f"mbx info --all: no {text}")
     # the state of the host may change between the two
     shown = [json.loads(mbx("info", *words, "--json").out) for words in (["--all"], [])]
