@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Question   how fast are two ranks of an MPI program, point to point?
- * Method     lat: batches of ROUNDS ping-pongs, MPI_Send and MPI_Recv; half a round trip,
+ * Method     lat: batches of ROUNDS ping-pongs, MPI_Send and MPI_Recv; latency,
  *            median and fastest batch.  bw: a window of messages one way and one answer,
  *            median and best batch.  rate: as bw, with 8 bytes and a window of 64.
  *            The first tenth of the batches is a warm-up and does not count.

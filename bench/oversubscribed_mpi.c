@@ -7,7 +7,7 @@
  *            the time of its slowest rank.  Short batches before them determine the number of
  *            exchanges, and warm up.  The content is checked before and after the batches.
  *            A case is a number of bytes, or PATTERN:BYTES, one of
- *              pingpong   the pairs play ping-pong, {MPI_Send, MPI_Recv}: half a round trip
+ *              pingpong   the pairs play ping-pong, {MPI_Send, MPI_Recv}: latency
  *              allreduce  MPI_Allreduce of BYTES, in doubles
  *              alltoall   MPI_Alltoall, BYTES for each rank
  *              halo       a periodic grid of two dimensions: MPI_Irecv from four neighbours,

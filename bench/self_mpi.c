@@ -7,7 +7,7 @@
  *              one_by_one  {MPI_Irecv, MPI_Send, MPI_Wait}, ROUNDS times
  *              in_windows  {64 MPI_Irecv, 64 MPI_Isend, MPI_Waitall}, for about ROUNDS
  *                          messages: so the receives wait in a long queue
- *              there       MPI_Recv of 16 messages that have arrived, in the order of arrival,
+ *              there       MPI_Recv of 16 messages that have arrived, in order of arrival,
  *                          for about ROUNDS messages; only these calls are in the function
  *              anyone      as there, from MPI_ANY_SOURCE
  *              in_vain     MPI_Test of a receive without a message, ROUNDS times: the cost

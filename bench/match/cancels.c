@@ -5,7 +5,7 @@
  * Question   is the time of a cancel independent of the depth of the queue, for the latest
  *            receive and for any, exact and ANY_SOURCE?
  * Method     depth receives are posted.  Up to 16 are cancelled, which is measured, and
- *            posted again, which is not.  latest: the newest first, and posted again so
+ *            posted again, which is not.  latest: the newest receive first, and posted again so
  *            that the order is restored.
  */
 #include <stdio.h>

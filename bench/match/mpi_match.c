@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   `behind`   how long is half a round trip with N posted receives in front?
+ * Question   `latency`  does latency grow with N posted receives that nothing matches?
  *            expected   what does a message cost when N receives with different tags are
  *                       posted and the messages come in the reverse order?
  *            unexpected what does a message cost when the N messages come first and are
  *                       received in the reverse order?
  *            there      what does an MPI_Recv cost when N messages have arrived and are
- *                       received in the order of arrival?
- *            there_back what does it cost when the newest is received first?
- * Method     two ranks.  `behind`: both post N receives that nothing matches yet, then batches
+ *                       received in order of arrival?
+ *            there_back what does it cost when the newest message is received first?
+ * Method     two ranks.  `latency`: both post N receives that nothing matches yet, then batches
  *            of ping-pongs, receive posted first; at last the N are sent.  Every WILD-th receive
  *            is ANY_SOURCE (8; 0: none).  expected and unexpected: the time of rank 1 from its first
  *            receive (unexpected: from the arrival of the first message that it waits for) to
@@ -17,7 +17,7 @@
  *            Batches until SECONDS have passed; the first is a warm-up and does not count.
  *            Each message contains its tag, which is checked.
  *
- * usage: `mpi_match LABEL behind|expected|unexpected|there|there_back N[,N...] [SECONDS [WILD]]`
+ * usage: `mpi_match LABEL latency|expected|unexpected|there|there_back N[,N...] [SECONDS [WILD]]`
  *
  * The same program is run over each MPI; scripts/bench/match does that, with a time limit.
  */
@@ -41,10 +41,10 @@ struct timing {
 };
 
 static const char usage[] =
-    "usage: mpiexec -n 2 mpi_match LABEL behind|expected|unexpected|there|there_back N[,N...] "
+    "usage: mpiexec -n 2 mpi_match LABEL latency|expected|unexpected|there|there_back N[,N...] "
     "[SECONDS [WILD]]";
 
-static const char *const modes[] = {"behind", "expected", "unexpected", "there", "there_back"};
+static const char *const modes[] = {"latency", "expected", "unexpected", "there", "there_back"};
 
 static int rank, count, wild_every = 8;
 static MPI_Request *requests;
@@ -202,8 +202,8 @@ static void ball(int is_first)
         fail("a ball brought", (long)in, (long)out);
 }
 
-/* Half a round trip, seconds. */
-static struct timing behind(void)
+/* In seconds. */
+static struct timing latency(void)
 {
     struct timing t = {0, 0};
     double start = MPI_Wtime();
@@ -233,7 +233,7 @@ static int goes_on(double start, double seconds, int batches)
 static void report(const char *label, const char *what, struct timing *t, int batches)
 {
     static double match[BATCHES_MOST], total[BATCHES_MOST];
-    double per = strcmp(what, "behind") == 0 ? 1e9 : 1e9 / count;
+    double per = strcmp(what, "latency") == 0 ? 1e9 : 1e9 / count;
 
     for (int i = 0; i < batches; i++) {
         match[i] = t[i].match_s * per;
@@ -252,21 +252,21 @@ static void report(const char *label, const char *what, struct timing *t, int ba
 static void run(const char *label, const char *what, double seconds)
 {
     static struct timing t[BATCHES_MOST + 1];
-    int is_behind = strcmp(what, "behind") == 0, batches = 0;
-    int reporter = is_behind ? 0 : 1;
+    int is_latency = strcmp(what, "latency") == 0, batches = 0;
+    int reporter = is_latency ? 0 : 1;
     double start = MPI_Wtime();
 
-    for (int i = 0; is_behind && i < count; i++)
+    for (int i = 0; is_latency && i < count; i++)
         MPI_Irecv(&landed[i], 1, MPI_UINT64_T, 1 - rank, tag_of(i), MPI_COMM_WORLD,
                   &requests[i]);
     while (goes_on(start, seconds, batches))
-        t[batches++] = is_behind                         ? behind()
+        t[batches++] = is_latency                        ? latency()
                        : strcmp(what, "expected") == 0   ? expected()
                        : strcmp(what, "unexpected") == 0 ? unexpected()
                                                          : there(what[5] != '\0');
     if (rank == reporter)
         report(label, what, t + 1, batches - 1);
-    if (!is_behind)
+    if (!is_latency)
         return;
     for (int i = 0; i < count; i++) { /* in the order of posting: cheap in every MPI */
         sent[i] = (uint64_t)i;
@@ -318,7 +318,7 @@ static const char *parse(int argc, char **argv, int ranks, int *counts, int *dep
     }
     if (!is_mode(argv[2])) {
         snprintf(error, sizeof error,
-                 "there are behind, expected, unexpected, there and there_back, no '%.60s'",
+                 "there are latency, expected, unexpected, there and there_back, no '%.60s'",
                  argv[2]);
         return error;
     }

@@ -5,7 +5,7 @@
  *              expected    N posted receives, matched in the reverse order
  *              there       mbx_try_recv of each of N messages that have arrived, in the order of
  *                          arrival; only these calls are measured
- *              there_back  the newest first
+ *              there_back  the newest message first
  *            WILD 0: all receives are exact; W: every W-th is MBX_ANY_SOURCE (default 8).
  *
  * usage: mbx run --bind -n 2 native_match expected|there|there_back N[,N...] [SECONDS [WILD]]

@@ -10,7 +10,7 @@
  * Method     probe: depth messages with different tags wait; the next probe waits for
  *            the answer of this one.
  *            flood: depth messages arrive at an empty engine, then as many receives are
- *            posted: in the order of arrival (front), shuffled (random) or the newest first
+ *            posted: in order of arrival (front), shuffled (random) or the newest message first
  *            (back).  The total time divided by depth, so delayed work is included.
  */
 #include <stdio.h>
@@ -160,7 +160,7 @@ static uint64_t measure_arrivals(const struct bench_case *c, struct subject *s, 
     return ns;
 }
 
-/* Oldest first; or always the newest first, which is the worst case for a list. */
+/* Oldest first; or always the newest message first, which is the worst case for a list. */
 static void sort_plan(struct plan *plan, uint32_t depth, bool is_reverse)
 {
     for (uint32_t i = 0; i < depth; i++)

@@ -14,6 +14,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.append(os.path.join(ROOT, "scripts/run"))
 from proglib import OB1, UCX, end_group, environment  # noqa: E402, F401
 
+# The colours of every picture: Matchbox is always the same red, and its forms differ by their lines.
+RED = "#c62828"
+COLORS = {"matchbox": RED, "native": RED, "ob1": "#1565c0", "ucx": "#2e7d32", "mpich": "#6a4c93"}
+
 
 def one_word(text):
     return re.sub(r"\s+", "_", text.strip()) or "unknown"

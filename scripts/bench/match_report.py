@@ -6,8 +6,10 @@ import io
 import os
 import sys
 
-COLORS = {"matchbox": "#c0392b", "list": "#7f8c8d", "ucx-like": "#2980b9", "ucx": "#1a5276",
-          "nothing": "#d5d8dc", "ob1": "#27ae60", "mpich": "#8e44ad"}
+import benchlib
+
+COLORS = {"matchbox": benchlib.RED, "list": "#7f8c8d", "ucx-like": "#66a86a", "ucx": benchlib.COLORS["ucx"],
+          "nothing": "#d5d8dc", "ob1": benchlib.COLORS["ob1"], "mpich": benchlib.COLORS["mpich"]}
 ORDER = list(COLORS)
 # for MPI programs: the name of the MPI, and the key of its version in about=peer
 FULL_NAMES = {"matchbox": ("Open MPI over Matchbox", None), "ob1": ("Open MPI {} ob1", "open-mpi"),
@@ -46,9 +48,9 @@ FIGURES = [
            rows="kind", columns="what", value="bytes_per_entry", unit="bytes"),
     Figure("replay", "Replay", "What does an operation cost in the order of a real program?",
            x="trace"),
-    Figure("mpi_behind", "MPI: half a round trip after N posted receives", "What does a program "
-           "see of the queue's depth?"),
-    Figure("mpi_expected", "MPI: N posted receives met in reverse order, 1 of 8 ANY_SOURCE",
+    Figure("mpi_latency", "MPI: latency after N posted receives", "Does a program pay for "
+           "the queue's depth?"),
+    Figure("mpi_expected", "MPI: N posted receives matched in reverse order, 1 of 8 ANY_SOURCE",
            "Cost per message: posting, matching, moving 8 bytes."),
     Figure("mpi_unexpected", "MPI: N unexpected messages received in reverse order, 1 of 8 "
            "ANY_SOURCE", "Cost per message, arrivals included."),
@@ -294,8 +296,8 @@ def microseconds(ns):
 
 
 def draw_cover(plt, lines):
-    """A picture of mpi_behind, large, each curve with its name and its last value."""
-    mine = chosen(lines, bench="mpi_behind")
+    """A picture of mpi_latency, large, each curve with its name and its last value."""
+    mine = chosen(lines, bench="mpi_latency")
     if not any("median_ns" in line for line in mine):
         return None
     picture, axes = plt.subplots(figsize=(10, 4.8))
@@ -323,7 +325,7 @@ def draw_cover(plt, lines):
     axes.set_yticks(ticks, [f"{tick:g} us" if tick < 1 else f"{tick:,.0f} us" for tick in ticks])
     axes.tick_params(labelsize=12)
     axes.set_xlabel("posted receives in the queue", fontsize=14)
-    axes.set_title("8 bytes, half a round trip", fontsize=16, loc="left")
+    axes.set_title("latency of 8 bytes", fontsize=16, loc="left")
     axes.grid(True, which="major", linewidth=0.4)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -437,7 +439,7 @@ def write(folder):
               f"{os.path.relpath(folder)}/lines.txt", file=sys.stderr)
     pictures = {}
     for figure in FIGURES:
-        drawing = draw_cover if figure.bench == "mpi_behind" else lambda p, l: draw(p, figure, l)
+        drawing = draw_cover if figure.bench == "mpi_latency" else lambda p, l: draw(p, figure, l)
         picture = drawing(plt, lines) if plt else None
         if picture:
             pictures[figure.name] = picture

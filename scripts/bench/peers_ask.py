@@ -65,7 +65,7 @@ def figures_of(figure, why):
 
 
 def pingpong(build, who, size):
-    """One line of fi_pingpong; it tells a mean, and does not warm up."""
+    """One line of fi_pingpong, which prints a mean, and does not warm up."""
     provider = {"fi-matchbox": "matchbox", "fi-shm": "shm", "fi-tcp": "tcp"}[who]
     env = {"FI_PROVIDER_PATH": build.file("src", "provider")} if who == "fi-matchbox" else {}
     count = 5000 if size <= 4 * KIB else 2000 if size <= 64 * KIB else 200 if size <= KIB << 10 else 60
@@ -89,17 +89,26 @@ def sizes_of(sizes):
     return ",".join(map(str, sizes))
 
 
+# words of panels in the lines of earlier runs
+EARLIER = {"the newest": "newest message", "the order": "order"}
+
+
 class Figure:
     """A value of a question's lines, over x.  keys: of the median and of the best; the first that is there.
-    panel: the key of what has a table and a plot of its own, or a function of the line.  aim: an Aim, or None."""
+    panel: the key of what has a table and a plot of its own, or a function of the line.  aim: an Aim, or None.
+    as_ratio: its picture shows each value divided by the best rival's."""
 
-    def __init__(self, name, title, unit, keys, x, panel=None, better="less", add=None, aim=None):
+    def __init__(self, name, title, unit, keys, x, panel=None, better="less", add=None, aim=None,
+                 as_ratio=False):
         self.name, self.title, self.unit, self.keys, self.x = name, title, unit, keys, x
-        self.panel, self.better, self.add, self.aim = panel, better, add, aim
+        self.panel, self.better, self.add, self.aim, self.as_ratio = panel, better, add, aim, as_ratio
 
     def panel_of(self, line):
         found = self.panel(line) if callable(self.panel) else line.get(self.panel, "")
-        return found.replace("_", " ")
+        found = found.replace("_", " ")
+        for word, now in EARLIER.items():
+            found = found.replace(word, now)
+        return found
 
     def values(self, line):
         """(median, best) of this line, or None."""
@@ -173,7 +182,7 @@ def types(build, who, group):
     return lines_of(build, build.launch(who, 2, "mpi_pt2pt", "--batches", 12, "--type", name, "LABEL", what, *sizes))
 
 
-MODES = {"there": "in_the_order_of_arrival", "there_back": "the_newest_first"}
+MODES = {"there": "in_order_of_arrival", "there_back": "newest_message_first"}
 
 
 def depths(build, who, group):
@@ -240,8 +249,8 @@ def depth_groups(modes, wilds, full, short, limit_s=LIMIT_S):
 
 
 ASKED = [
-    Question("latency", "Half a round trip", "Two ranks on two cores play ping-pong.",
-             [Figure("latency", "half a round trip", "ns", LATENCY_KEYS, "size",
+    Question("latency", "Latency", "Two ranks on two cores play ping-pong; half of the time of a round trip.",
+             [Figure("latency", "latency", "ns", LATENCY_KEYS, "size",
                      lambda line: "short messages" if int(line["size"]) <= 4 * KIB else "long messages")],
              TWO + FI, {"full": 3, "short": 2, "quick": 1},
              {"full": {"to-4K": (SMALL, [8, 64, KIB, 4 * KIB], 60), "to-256K": (LARGE[:6], LARGE[:6], 60),
@@ -256,54 +265,54 @@ ASKED = [
               "short": {"all": [4 * KIB, 64 * KIB, 1 << 20]}, "quick": {"few": [16 * KIB]}},
              stream("bw", "tag_bw")),
     Question("rate", "Message rate", "Windows of 64 short messages one way, each answered by one message.",
-             [Figure("rate", "messages in a second", "/s", [("median_messages_per_s", "max_messages_per_s")],
+             [Figure("rate", "messages per second", "/s", [("median_messages_per_s", "max_messages_per_s")],
                      "size", better="more")],
              TWO, {"full": 5, "short": 2, "quick": 1},
              {"full": {"all": [8, 64, 512, KIB, 4 * KIB]}, "short": {"all": [8, 64, KIB]}, "quick": {"few": [8]}},
              stream("rate", "tag_bw")),
-    Question("receive", "Receive of a message that is there",
-             "N messages of 8 bytes with tags of their own have arrived; MPI_Recv of each (natively "
-             "mbx_try_recv), in the order of arrival or the newest first. Time of one call.",
+    Question("receive", "Receive of an unexpected message",
+             "N messages of 8 bytes, each with its own tag, have arrived. MPI_Recv (natively mbx_try_recv) receives them in "
+             "order of arrival, or the newest message first. Time of one call.",
              [Figure("receive", "one receive", "ns", [("median_ns", "min_ns")], "depth", "mode")],
              ["native", *MPI_PROGRAMS], {"full": 4, "short": 1, "quick": 1},
              depth_groups(["there", "there_back"], [0], DEPTHS + [16384], DEPTHS), depths, without=without_depths),
-    Question("posted", "Posted receives, met in reverse",
-             "N receives of 8 bytes with tags of their own are posted, then met by messages that come in the "
-             "reverse order. Time of one message, from the first post to the last completion.",
+    Question("posted", "Posted receives, matched in reverse order",
+             "N receives of 8 bytes, each with its own tag, are posted. Then the messages arrive in reverse order. Time of one "
+             "message, from the first post to the last completion.",
              [Figure("posted", "one message", "ns", [("median_ns", "min_ns")], "depth", "receives")],
              ["native", *MPI_PROGRAMS], {"full": 3, "short": 1, "quick": 1},
              depth_groups(["expected"], [0, 1], DEPTHS + [16384], DEPTHS), depths, without=without_depths),
     Question("types", "Derived types",
-             "Half a round trip of elements of a derived type at both ends: every other double (vector), blocks of "
-             "56 to 128 bytes (blocks), a C structure (struct). The size is that of the data.",
-             [Figure("types", "half a round trip", "ns", LATENCY_KEYS, "size", "type")],
+             "Ping-pong with a derived type at both ends: every other double (vector), blocks of 56 to 128 bytes (blocks), a C "
+             "structure (struct). The size counts the data without gaps.",
+             [Figure("types", "latency", "ns", LATENCY_KEYS, "size", "type")],
              MPI_PROGRAMS, {"full": 3, "short": 1, "quick": 1},
              {"full": {name: (name, "lat", [1024, 16384, 262144]) for name in ("vector", "blocks", "struct")},
               "short": {name: (name, "lat", [1024, 65536]) for name in ("vector", "blocks", "struct")},
               "quick": {"vector": ("vector", "lat", [1024])}}, types),
     Question("start", "A job that does nothing",
-             "MPI_Init and MPI_Finalize (natively mbx_job_open to mbx_job_close), as rank 0 sees them; and the whole "
+             "Time of MPI_Init and MPI_Finalize in rank 0 (natively mbx_job_open to mbx_job_close), and time of the whole "
              "command, from the start of the launcher to its end.",
              [Figure("init", "MPI_Init and MPI_Finalize", "ms", [("init_ms", "init_ms")], "ranks", add="finalize_ms"),
               Figure("job", "the whole job, wall clock", "ms", [("wall_ms", "wall_ms")], "ranks"),
-              Figure("job-cpu", "the whole job, time of the processors", "ms", [("cpu_ms", "cpu_ms")], "ranks")],
+              Figure("job-cpu", "the whole job, processor time", "ms", [("cpu_ms", "cpu_ms")], "ranks")],
              ["native", *MPI_PROGRAMS], {"full": 3, "short": 1, "quick": 1},
              {"full": {"2": 2, "32": 32}, "short": {"2": 2, "32": 32}, "quick": {"2": 2}}, starts, by_distance=False),
     Question("crowd", "More ranks than cores",
-             "4 to 32 ranks on two cores, not bound to one of them: ping-pong of pairs of neighbours (half a round "
-             "trip of 8 bytes), MPI_Allreduce of 8 bytes, MPI_Alltoall of 1 KiB, and a halo exchange of 4 KiB with "
-             "four neighbours. Time of one, that of the slowest rank.",
-             [Figure("crowd", "one exchange", "us", [("median_us", "min_us")], "ranks", "pattern")],
+             "4 to 32 ranks on two cores, not bound to one of them: ping-pong of pairs of neighbours (8 bytes, latency), "
+             "MPI_Allreduce of 8 bytes, MPI_Alltoall of 1 KiB, and a halo exchange of 4 KiB with four neighbours. Time of one "
+             "exchange on the slowest rank.",
+             [Figure("crowd", "one exchange", "us", [("median_us", "min_us")], "ranks", "pattern", as_ratio=True)],
              MPI_PROGRAMS, {"full": 4, "short": 1, "quick": 1},
              {"full": {str(n): (n, 150) for n in (4, 8, 16, 32)}, "short": {str(n): (n, 80) for n in (4, 8, 16)},
               "quick": {"4": (4, 10)}}, crowd),
     Question("contact", "First contact of all with all",
-             "Every rank sends 8 bytes to every other one, and receives as many, for the first time; and once more. "
-             "Memory is what all ranks have in it: what it has grown by in the two, and what it is then.",
+             "Every rank sends 8 bytes to every other rank and receives as many, twice. Memory is the sum over all ranks: how "
+             "much it grows in both exchanges, and its size afterwards.",
              [Figure("contact", "the first time", "ms", [("first_ms", "first_ms")], "ranks"),
               Figure("contact-again", "the second time", "ms", [("again_ms", "again_ms")], "ranks"),
               Figure("contact-memory", "growth of the job's memory", "KiB", [("grown_kib", "grown_kib")], "ranks"),
-              Figure("contact-whole", "the job's memory then", "KiB", [("whole_kib", "whole_kib")], "ranks")],
+              Figure("contact-whole", "the job's memory afterwards", "KiB", [("whole_kib", "whole_kib")], "ranks")],
              ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
              {"full": {"16": 16, "64": 64}, "short": {"16": 16}, "quick": {"4": 4}}, contact, by_distance=False),
 ]

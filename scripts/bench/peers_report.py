@@ -5,11 +5,13 @@ import statistics
 import sys
 
 import peers_aims
-from peers_who import ALL
+from peers_who import ALL, CURVES, DRAWN, MPIS
 
 CLASSES = {"near": "near cores", "far": "far cores", "one-core": "two threads of one core",
            "moved": "while the cores moved", "unknown": "the distance of the cores is not known"}
 NEAR_MOST_NS = 90  # as bench/distance.h
+WIDTH_IN, PANEL_IN = 9.6, 3.7  # at 90 points per inch 9-point letters have 11 pixels, where a page is 880 wide
+OFF = 10  # times the best rival: such a curve is left to the table
 FEWEST = 3  # minimum batches of a valid line of mpi_pt2pt, as in scripts/bench/pt2pt
 UNITS = {"ns": [(1, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")], "us": [(1, "us"), (1e3, "ms"), (1e6, "s")],
          "ms": [(1e-3, "us"), (1, "ms"), (1e3, "s")], "MB/s": [(1, "MB/s"), (1e3, "GB/s")],
@@ -97,10 +99,10 @@ class Cells:
         return [c for c in ("near", "far", "any") if c in there] or [c for c in CLASSES if c in there]
 
     def where(self, cores):
-        """Near or far; what a line took in the runs of a question that has one table for all."""
+        """Near or far; the time of a cache line in the runs of a question that has one table for all."""
         if cores != "any":
             return CLASSES[cores]
-        return f"a line takes {min(self.lines_ns):.0f} to {max(self.lines_ns):.0f} ns" if self.lines_ns else ""
+        return f"a cache line takes {min(self.lines_ns):.0f} to {max(self.lines_ns):.0f} ns" if self.lines_ns else ""
 
     def panels(self, cores):
         """The panels in which Matchbox was measured."""
@@ -175,7 +177,7 @@ def section(question, all_cells, pictures):
                 title = ", ".join(filter(None, [cells.figure.title, panel, cells.where(cores)]))
                 yield from ["**" + title[0].upper() + title[1:] + "**", "", *table(cells, cores, panel), ""]
     if all_cells and all_cells[0].left_out():
-        yield f"{all_cells[0].left_out()} cases, of other distances of the cores, are in lines.txt alone."
+        yield f"{all_cells[0].left_out()} cases with other distances between the cores are in lines.txt only."
         yield ""
     for (who, group, depth), line in all_cells[0].skipped.items():
         why = "did not end" if line["skipped"] == "too_slow" else "failed"
@@ -196,30 +198,32 @@ def summary_row(cells, cores, name):
     if lost:
         (worst, to), (_, panel, x) = max(lost, key=lambda found: found[0][0])
         at = x_word(cells.figure, x) + {"ranks": " ranks", "depth": " deep"}.get(cells.figure.x, "")
-        where = f"{factor(worst)} of {ALL[to].title}: " + ", ".join(filter(None, [panel, at]))
-    title = f"{cells.question.title}: {cells.figure.title}"
+        where = f"{factor(worst)} x {ALL[to].title}: " + ", ".join(filter(None, [panel, at]))
+    title = cells.question.title
+    if cells.figure.title.lower() != title.lower():
+        title += f": {cells.figure.title}"
     return f"| {title} | {cells.where(cores)} | {ALL[name].title} | {len(lost)} of {len(cases)} | {where} |"
 
 
 def aims(all_cells):
     yield from ["## The aims", "",
-                "A case is one size or depth. The ratio is that of the component's median to the best rival's (medians of the",
-                "rounds); a case whose ratio is off by less than half a percent is met. [aims.txt](aims.txt) has every case.",
+                "A case is one size or depth. The ratio divides the component's median by the best rival's (medians of the",
+                "rounds). A difference of less than half a percent does not count. [aims.txt](aims.txt) has every case.",
                 "", *peers_aims.table(all_cells, x_word), ""]
 
 
 def page(lines, bench, all_cells, pictures):
     about = [line for line in lines if "about" in line and line["about"] not in ("unit",)]
     yield from [f"# {bench.title}", "",
-                f"Written by `./dev bench {bench.folder}`; [lines.txt](lines.txt) has every line. The median of the rounds, in",
-                "brackets the best of all. **lost 1.23**: the best rival has this figure better by that factor.", "",
+                f"Written by `./dev bench {bench.folder}`; [lines.txt](lines.txt) has every line. A cell has the median of",
+                "the rounds, and in brackets the best of them. **lost 1.23**: the best rival is better by this factor.", "",
                 "```"]
     yield from (" ".join(f"{key}={value}" for key, value in line.items()) for line in about)
     yield from ["```", ""]
     every = [cells for group in all_cells.values() for cells in group]
     if any(cells.figure.aim for cells in every):
         yield from aims(every)
-    yield from ["## Where Matchbox loses", "", "| question | cores | | cases lost | most |",
+    yield from ["## Where Matchbox loses", "", "| question | cores | Matchbox | cases lost | worst case |",
                 "| --- | --- | --- | ---: | --- |"]
     ours = [name for name, who in ALL.items() if who.is_ours()]
     for cells in every:
@@ -262,13 +266,41 @@ def spread(places, least):
     return found
 
 
+def curve(cells, cores, panel, name):
+    """[(x, value)], or with as_ratio [(x, value divided by the best rival's)]."""
+    found = []
+    for x in cells.xs(cores, panel):
+        value = cells.values.get((cores, panel, x, name), (0,))[0]
+        rivals = [cells.values[key][0] for key in ((cores, panel, x, rival) for rival in MPIS) if key in cells.values]
+        if value > 0 and cells.figure.as_ratio:
+            value = value / min(rivals) if len(rivals) > 1 else 0
+        if value > 0:
+            found.append((x, value))
+    return found
+
+
+def is_off(points):
+    """Would the curve of these ratios make all others flat?"""
+    return min(value for _, value in points) > OFF
+
+
+def curves(cells, cores, panel):
+    """({name: points} of at most CURVES, [what the picture leaves to the table])"""
+    drawn, left = {}, []
+    for name in sorted(cells.who(cores, panel), key=DRAWN.index):
+        points = curve(cells, cores, panel, name)
+        if points and cells.figure.as_ratio and is_off(points):
+            ratios = [value for _, value in points]
+            left.append(f"{ALL[name].title}: {min(ratios):.0f} to {max(ratios):.0f} times the best")
+        elif points and len(drawn) < CURVES:
+            drawn[name] = points
+    return drawn, left
+
+
 def draw_panel(plt, axes, cells, cores, panel):
     figure, ends = cells.figure, []
-    for name in cells.who(cores, panel):
-        points = [(x, cells.values[cores, panel, x, name][0]) for x in cells.xs(cores, panel)
-                  if (cores, panel, x, name) in cells.values and cells.values[cores, panel, x, name][0] > 0]
-        if not points:
-            continue
+    drawn, left = curves(cells, cores, panel)
+    for name, points in drawn.items():
         who = ALL[name]
         axes.plot(*zip(*points), marker="o", markersize=4, color=who.color, linestyle=who.style,
                   linewidth=3 if who.is_ours() else 1.6)
@@ -280,13 +312,17 @@ def draw_panel(plt, axes, cells, cores, panel):
         axes.set_xscale("symlog", base=2, linthresh=xs[1] if len(xs) > 1 else 1)
     else:
         axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
+    if figure.as_ratio:
+        axes.axhline(1, color="black", linewidth=1)
+    else:
+        axes.set_yscale("log")
     xs = xs[::max(1, -(-len(xs) // 8))]
     axes.set_xticks(xs, [x_word(figure, x) for x in xs])
     axes.xaxis.set_minor_locator(plt.NullLocator())
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(plt.matplotlib.ticker.LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
-    axes.yaxis.set_major_formatter(lambda value, _: short(value, figure.unit))
+    if not figure.as_ratio:
+        axes.yaxis.set_major_locator(plt.matplotlib.ticker.LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.2f}" if figure.as_ratio else short(value, figure.unit))
     axes.yaxis.set_minor_formatter(plt.NullFormatter())
     axes.tick_params(labelsize=9)
     axes.grid(True, which="major", linewidth=0.4)
@@ -294,8 +330,14 @@ def draw_panel(plt, axes, cells, cores, panel):
         axes.spines[side].set_visible(False)
     axes.set_xlabel({"size": "bytes of a message", "depth": "messages in the queue", "ranks": "ranks"}[figure.x],
                     fontsize=10)
-    axes.set_title(", ".join(filter(None, [figure.title, panel, cells.where(cores)])), fontsize=11, loc="left")
+    title = ", ".join(filter(None, [figure.title, panel, cells.where(cores)]))
+    title += " (divided by the best of ob1, UCX and MPICH)" if figure.as_ratio else ""
+    axes.set_title("\n".join([title] + [f"not drawn: {text}" for text in left]), fontsize=10, loc="left")
     label_ends(axes, ends, figure)
+
+
+def end_word(figure, value):
+    return f"{value:.2f}" if figure.as_ratio else short(value, figure.unit)
 
 
 def label_ends(axes, ends, figure):
@@ -305,36 +347,40 @@ def label_ends(axes, ends, figure):
     places = spread([to_axes(point)[1] for _, point in ends], 0.064)
     for (who, point), place in zip(ends, places):
         at_end = "" if point[0] == right else f" at {x_word(figure, point[0])}"
-        axes.annotate(f"{who.title}  {short(point[1], figure.unit)}{at_end}", to_axes(point), xytext=(1.04, place),
+        axes.annotate(f"{who.title}  {end_word(figure, point[1])}{at_end}", to_axes(point), xytext=(1.04, place),
                       xycoords="axes fraction", textcoords="axes fraction", va="center", fontsize=9, color=who.color,
                       fontweight="bold" if who.is_ours() else "normal", annotation_clip=False,
                       arrowprops={"arrowstyle": "-", "relpos": (0, 0.5), "color": who.color, "linewidth": 0.5,
                                   "shrinkA": 0, "shrinkB": 3})
 
 
-def draw(plt, folder, formats, question, all_cells):
-    """NAME.png, and whatever else is in formats: a row for each figure and distance, a column for each panel.  Is there one?"""
-    rows = [(cells, cores) for cells in all_cells for cores in cells.classes()]
-    if not rows:
+def draw(plt, folder, formats, question, all_cells, where):
+    """NAME.png, and whatever else is in formats: one panel above the other, and `where` in the corner.  Is there one?  Panels of
+    fewer than three points are tables only."""
+    places = [(cells, cores, panel) for cells in all_cells for cores in cells.classes() for panel in cells.panels(cores)
+              if len(cells.xs(cores, panel)) > 2]
+    if not places:
         return False
-    across = max(len(cells.panels(cores)) for cells, cores in rows)
-    columns = min(across, 2)
-    places = [(cells, cores, panel) for cells, cores in rows for panel in cells.panels(cores)]
-    down = -(-len(places) // columns)
-    picture, axes = plt.subplots(down, columns, squeeze=False, figsize=(9.5 * columns, 4.6 * down + 0.6))
-    for ax in axes.flat[len(places):]:
-        ax.set_visible(False)
-    picture.suptitle(question.title, fontsize=15, x=0.01, ha="left")
-    picture.subplots_adjust(left=0.09 / columns, right=1 - 0.34 / columns, wspace=0.8, hspace=0.36,
-                            top=1 - 0.85 / (4.6 * down + 0.6), bottom=0.6 / (4.6 * down + 0.6))
+    high = PANEL_IN * len(places) + 0.6
+    picture, axes = plt.subplots(len(places), 1, squeeze=False, figsize=(WIDTH_IN, high))
+    picture.suptitle(question.title, fontsize=13, x=0.01, ha="left")
+    picture.subplots_adjust(left=0.08, right=0.68, hspace=0.42, top=1 - 0.85 / high, bottom=0.7 / high)
     for ax, place in zip(axes.flat, places):
         draw_panel(plt, ax, *place)
+    picture.text(0.01, 0.08 / high, where, fontsize=9, color="#4a4a5a")
     path = os.path.join(folder, question.name)
     about = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
     for kind in formats:
         picture.savefig(f"{path}.{kind}", dpi=90, bbox_inches="tight", metadata=about[kind])
     plt.close(picture)
     return True
+
+
+def where(lines):
+    """Date and processor, for the corner of a picture."""
+    about = {line["about"]: line for line in lines if line.get("about") in ("run", "machine")}
+    cpu = about.get("machine", {}).get("cpu", "unknown").replace("_", " ")
+    return f"{about.get('run', {}).get('date', '')}, {cpu}".strip(", ")
 
 
 def write(folder, bench):
@@ -344,7 +390,8 @@ def write(folder, bench):
     plt = plotter()
     if plt is None:
         print(f"{bench.name}: without python3-matplotlib there are no plots; the tables are written", file=sys.stderr)
-    pictures = {q.name: plt is not None and draw(plt, folder, bench.formats, q, all_cells[q.name]) for q in bench.asked}
+    pictures = {q.name: plt is not None and draw(plt, folder, bench.formats, q, all_cells[q.name], where(lines))
+                for q in bench.asked}
     with open(os.path.join(folder, "report.md"), "w", encoding="utf-8") as out:
         out.writelines(line + "\n" for line in page(lines, bench, all_cells, pictures))
     met = [line for group in all_cells.values() for cells in group for line in peers_aims.lines(cells)]

@@ -4,7 +4,7 @@ each needs, and how its programs are started."""
 import os
 import shutil
 
-from benchlib import OB1, as_dict, output_of, run_limited
+from benchlib import COLORS, OB1, RED, as_dict, output_of, run_limited
 
 MPI, LIBRARY, LIBFABRIC = "an MPI program", "a library", "a program of libfabric's"
 # Debian's Open MPI uses UCX between processes of one machine only on request
@@ -27,17 +27,20 @@ class Who:
 
 MPIS = ("ob1", "ucx", "mpich")
 ALL = {who.name: who for who in (
-    Who("native", "Matchbox, native", LIBRARY, "#7b241c", None, MPIS + ("perftest", "fi-shm"), "--"),
-    Who("component", "Matchbox, component of Open MPI", MPI, "#e74c3c", "openmpi-bin libopenmpi-dev", MPIS),
-    Who("provider", "Matchbox, provider under Open MPI", MPI, "#e59866", "openmpi-bin libopenmpi-dev", MPIS),
-    Who("ob1", "Open MPI ob1", MPI, "#27ae60", "openmpi-bin libopenmpi-dev"),
-    Who("ucx", "Open MPI pml/ucx", MPI, "#2980b9", "openmpi-bin libopenmpi-dev"),
-    Who("mpich", "MPICH ch4:ucx", MPI, "#8e44ad", "mpich libmpich-dev"),
-    Who("perftest", "ucx_perftest", LIBRARY, "#1a5276", "ucx-utils", style="--"),
-    Who("fi-matchbox", "fi_pingpong over Matchbox", LIBFABRIC, "#f1948a", "libfabric-bin", ("fi-shm", "fi-tcp"), ":"),
+    Who("native", "Matchbox, native", LIBRARY, RED, None, MPIS + ("perftest", "fi-shm"), "--"),
+    Who("component", "Matchbox, component of Open MPI", MPI, RED, "openmpi-bin libopenmpi-dev", MPIS),
+    Who("provider", "Matchbox, provider under Open MPI", MPI, RED, "openmpi-bin libopenmpi-dev", MPIS, ":"),
+    Who("ob1", "Open MPI ob1", MPI, COLORS["ob1"], "openmpi-bin libopenmpi-dev"),
+    Who("ucx", "Open MPI pml/ucx", MPI, COLORS["ucx"], "openmpi-bin libopenmpi-dev"),
+    Who("mpich", "MPICH ch4:ucx", MPI, COLORS["mpich"], "mpich libmpich-dev"),
+    Who("perftest", "ucx_perftest", LIBRARY, COLORS["ucx"], "ucx-utils", style="--"),
+    Who("fi-matchbox", "fi_pingpong over Matchbox", LIBFABRIC, RED, "libfabric-bin", ("fi-shm", "fi-tcp"), "-."),
     Who("fi-shm", "fi_pingpong over shm", LIBFABRIC, "#515a5a", "libfabric-bin", style=":"),
     Who("fi-tcp", "fi_pingpong over tcp", LIBFABRIC, "#99a3a4", "libfabric-bin", style=":"),
 )}
+# a picture has the first five of these that were measured
+DRAWN = ("component", "ob1", "ucx", "mpich", "native", "provider", "perftest", "fi-matchbox", "fi-shm", "fi-tcp")
+CURVES = 5
 MPI_PROGRAMS = [name for name, who in ALL.items() if who.kind == MPI]
 
 

@@ -44,7 +44,7 @@ def cases(path):
 
 def short(case):
     """The name of a case without the distance of its cores, and its ratio."""
-    name = re.sub(r", (near cores|a line takes [^,]*)", "", case[1])
+    name = re.sub(r", (near cores|a (cache )?line takes [^,]*)", "", case[1])
     name = re.sub(r"(memory|time), (\d+)$", r"\1, \2 ranks", name)
     name = re.sub(r"(SOURCE|exact), ([\d,]+)$", r"\1, \2 posted", name)
     return f"{name}: {case[0]:.{2 if case[0] < 1 else 3}g}"

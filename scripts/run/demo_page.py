@@ -6,7 +6,7 @@ The pictures are drawn here as SVG, so that the page needs no other program and 
 import html
 import math
 
-COLORS = {"matchbox": "#c0392b", "ob1": "#27ae60", "ucx": "#2980b9"}
+COLORS = {"matchbox": "#c62828", "ob1": "#1565c0", "ucx": "#2e7d32"}  # as scripts/bench/benchlib.py
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max-width:62em;padding:0 1em;color:#222}
 table{border-collapse:collapse;font-size:14px}td,th{padding:.2em .9em;text-align:right;border-bottom:1px solid #ddd}
 td:first-child,th:first-child{text-align:left}.remark{background:#fdf2e9;padding:.6em 1em;border-left:4px solid #e67e22}
@@ -118,7 +118,7 @@ def page(rounds, names, rows, matched, explained, about):
         "overlap": "A receive of 1 MiB is posted, then its rank computes as long as the transfer takes. Which part "
                    "of the data has arrived by then?",
         "latency": "One message at a time, to a receive that waits.",
-        "latency-64K": "One message at a time: half a round trip.",
+        "latency-64K": "One message at a time; half of the time of a round trip.",
         "rate": "Short messages, 64 at a time.",
     }
     for key, text in texts.items():

@@ -35,7 +35,7 @@ class Case:
 def depth_case(depth, wild):
     kind = "ANY_SOURCE" if wild else "exact"
     return Case(f"depth-{kind}-{depth}", f"8 B, {depth:,} {kind} receives posted", "us", "match/mpi_match",
-                ["LABEL", "behind", str(depth), "0.2", "1" if wild else "0"],
+                ["LABEL", "latency", str(depth), "0.2", "1" if wild else "0"],
                 lambda line: float(line["median_ns"]) / 1000, depth=depth)
 
 

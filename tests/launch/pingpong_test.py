@@ -187,7 +187,7 @@ def the_others_go_on():
     build = os.path.join(os.environ["PATH"].split(":")[0], "build")
     os.makedirs(f"{build}/src/provider")
     open(f"{build}/src/provider/libmatchbox-fi.so", "w").close()
-    status, lines, said = bench(build, "--beside", "right,client-dies")
+    status, lines, said = bench(build, "--providers", "right,client-dies")
     assert status == 0, said
     assert [line for line in lines if line.startswith("bench=")] == [
         f"bench=pingpong provider={provider} mode={mode} size=64 round={number} {result}"
@@ -202,7 +202,7 @@ def the_others_go_on():
 def matchbox_must_not_fail():
     os.environ["MATCHBOX_FAILS"] = "yes"
     status, lines, _ = bench(f"{os.environ['PATH'].split(':')[0]}/build", "--mode", "untagged",
-                             "--beside", "right")
+                             "--providers", "right")
     del os.environ["MATCHBOX_FAILS"]
     assert status == 1
     assert sum("provider=matchbox" in line and "error=server" in line for line in lines) == 2

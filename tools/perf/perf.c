@@ -35,7 +35,7 @@ static const char usage[] =
     "  a$ mbx perf lat --listen              latency between hosts a and b: first on a,\n"
     "  b$ mbx perf lat --connect a           then on b\n"
     "\n"
-    "  lat      latency: half a round trip; and in turn with it the bare transfer of a\n"
+    "  lat      half of the time of a round trip; and in turn with it the bare transfer of a\n"
     "           cache line between the same two cores\n"
     "  bw       bandwidth: bytes per second, a window of messages at a time\n"
     "  rate     messages per second, a window at a time\n"
