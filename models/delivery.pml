@@ -531,7 +531,7 @@ init {
              "nothing is under way (S1)");
         for (r : 0 .. RECEIVES - 1) {
             must(shadow[r] == ended || arrived == MESSAGES,
-                 "no message waits beside a receive (S2)");
+                 "no message waits while a receive waits (S2)");
             must(shadow[r] == ended || got[r] == 0, "a matched receive ends (S1)");
         }
         for (m : 0 .. MESSAGES - 1) {

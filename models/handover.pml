@@ -767,7 +767,7 @@ init {
         for (m : 0 .. MESSAGES - 1) {
             for (r : 0 .. RECEIVES - 1) {
                 must(at[m] != kept || (shadow[r] != waiting && shadow[r] != handed) ||
-                     !accepts(r, m), "no message waits beside its receive (R2)")
+                     !accepts(r, m), "no message waits while its receive waits (R2)")
             }
         }
         for (r : 0 .. RECEIVES - 1) {

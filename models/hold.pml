@@ -533,7 +533,7 @@ init {
                  "nothing waits for ever (R1)");
             for (m : 0 .. MESSAGES - 1) {
                 must(at[m] != kept || (shadow[r] != waiting && shadow[r] != handed) ||
-                     !accepts(r, m), "no message waits beside its receive (R2)")
+                     !accepts(r, m), "no message waits while its receive waits (R2)")
             }
         }
         step_ends()

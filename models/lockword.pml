@@ -431,7 +431,7 @@ end:
 inline lock(i, s, m) {
     lockword[m] = taken;
     owner[m] = (TWO_STEPS -> UNNAMED : i);
-    must(word_receive[m] == target[s], "the word is that of the receive (G1)");
+    must(word_receive[m] == target[s], "the word names the receive (G1)");
     r = word_receive[m] - 1;
     bind(s, r);
     half_locked = (TWO_STEPS -> s + 1 : half_locked);

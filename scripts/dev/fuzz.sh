@@ -2,7 +2,7 @@
 # shellcheck shell=sh
 #
 #   wire     an endpoint is fed what no correct peer sends (the default)
-#   hello    a network endpoint is fed what nobody says who is welcome
+#   hello    a network endpoint is fed what no correct peer says in a handshake
 #   match    the matching engine plays histories against its oracle
 #   trace    mbx trace is fed files that no endpoint has written
 #   core     mbx queues is fed core files, and memory of ranks, in which numbers are others

@@ -490,7 +490,7 @@ static struct {
 } log_user;
 
 static_assert((int)MBX_LOG_ERROR == LOG_LEVEL_ERROR && (int)MBX_LOG_TRACE == LOG_LEVEL_TRACE,
-              "the levels are those of log.h");
+              "the levels are the same as in log.h");
 
 static void log_to_user(void *arg, enum log_level level, const char *text)
 {

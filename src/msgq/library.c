@@ -83,7 +83,7 @@ char *mqs_dll_error_string(int code)
             "the process runs over another version of Matchbox than this library: `mbx queues` "
             "says over "
             "which",
-        [NO_COMMUNICATOR - mqs_first_user_code] = "no communicator is being looked at",
+        [NO_COMMUNICATOR - mqs_first_user_code] = "no communicator was selected",
         [OTHER_TARGET - mqs_first_user_code] =
             "the process is of another kind of machine than this library",
     };

@@ -195,7 +195,7 @@ static void on_matched(void *arg, struct shadow_recv *shadow,
         event->envelope.tag != msg->sent->envelope.tag ||
         event->envelope.source != msg->sent->envelope.source ||
         event->envelope.context_id != msg->sent->envelope.context_id)
-        schedule_wrong(run, "r%d is told another envelope than that of m%d", recv_id(run, recv),
+        schedule_wrong(run, "r%d gets another envelope than m%d has", recv_id(run, recv),
                        msg_id(run, msg));
     run->sums.by_device++;
     msg->is_at_device = true;

@@ -102,7 +102,7 @@ SAYS = {
     "stopped": ["is stopped (SIGSTOP)", "waits in MPI_Recv"],
     # Open MPI's lock of a window is no message, and a rank that is not seen may still send
     "lock_and_receive": ["waits in MPI_Recv", "tag 1 on MPI_COMM_WORLD from 1, which is in MPI_Win_",
-                         "waits in MPI_Win_", "it cannot be told what for, because no message that is seen here is known to be of this call"],
+                         "waits in MPI_Win_", "no message that is visible here is known to belong to this call"],
     "killed": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from 2, which is not seen", "1 of its 3 ranks are not seen (2)"],
     "crowd": [f"{CROWD} ranks run on {os.cpu_count()} cores"] if CROWD > os.cpu_count() else [],
     "reads_a_file": ["tag 7 on MPI_COMM_WORLD from 1, which reads pipe:"],

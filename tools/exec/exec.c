@@ -534,7 +534,7 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
     if (args->on_divergence != NULL && args->replay == NULL)
         return tool_usage_error(tool, "--on-divergence needs --replay");
     if (args->seed[0] != '\0' && args->replay != NULL)
-        return tool_usage_error(tool, "--shuffle makes new choices, and --replay those of a "
+        return tool_usage_error(tool, "--shuffle makes new choices, and --replay repeats a "
                                       "record: give one of them");
     if (args->races != NULL && args->record != NULL)
         return tool_usage_error(tool,

@@ -109,7 +109,7 @@ static void add_namespaces(struct facts *f)
     add(f, "namespaces", value,
         host_is_contained(&host)
             ? "a container: ranks outside of it are reached over the network"
-            : "those in which the kernel started: this is no container");
+            : "the ones in which the kernel started: this is no container");
     add(f, "memory of processes", host.closed_process != 0 ? "closed" : "shared",
         host.closed_process != 0 ? "not dumpable: nobody maps it"
                                  : "others of this user may map it");

@@ -68,8 +68,9 @@ static void say_waiter(FILE *out, const struct inspect_job *job, const enum insp
         entry = inspect_is_awaited(rank, &rank->entries[i]) ? &rank->entries[i] : NULL;
     say_wait(out, rank);
     if (entry == NULL) {
-        fputs("it cannot be told what for, because no message that is seen here is known to be "
-              "of this call; neither it nor a rank that waits for it is judged\n",
+        fputs("no message that is visible here is known to belong to this call; neither this "
+              "rank "
+              "nor a rank that waits for it is judged\n",
               out);
         return;
     }
@@ -128,7 +129,7 @@ static bool why_threads(const struct inspect_job *before, const struct inspect_j
         return true;
     case INSPECT_APART_TASKS:
         snprintf(words, WHY_MAX,
-                 "it may have several threads, and those of its process were not seen");
+                 "it may have several threads, and the threads of its process are not visible");
         return true;
     case INSPECT_APART_SEVERAL:
         snprintf(words, WHY_MAX,

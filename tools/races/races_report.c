@@ -205,7 +205,8 @@ void races_print_line(const struct races_report *report, const char *folder)
         fprintf(stderr, ", but %" PRIu64 " pair%s of messages could not be decided",
                 report->groups->undecided, plural(report->groups->undecided));
     if (races_problems(report->problems) != 0)
-        fprintf(stderr, ", as far as is known (%s)", races_problem_at(report->problems, 0));
+        fprintf(stderr, ", but this is not complete (%s)",
+                races_problem_at(report->problems, 0));
     fprintf(stderr, ": mbx races %s\n", folder);
 }
 
