@@ -1710,7 +1710,10 @@ enum mbx_chosen {
  * Returns    MBX_CHOICE_FREE: nothing is recorded or replayed, and *value is as before, as without `mbx exec`,
  *            before MPI_Init, after MPI_Finalize, in a callback of MPI, or from a second thread; MBX_CHOICE_RECORDED;
  *            MBX_CHOICE_REPLAYED; -EINVAL value is NULL.
- * Threads    the one that makes the recorded calls of MPI.
+ * Threads    the thread that makes the recorded calls of MPI; with several such threads, the one that makes them
+ *            on MPI_COMM_WORLD.  A call from another thread is not recorded, and makes the whole record useless, as
+ *            recorded calls of MPI by two threads on one communicator do: a warning says so, and `mbx exec --replay`
+ *            refuses the record.
  * Progress   none.
  * Source     src/pml/preload.c, src/pml/order.c; without `mbx exec` src/lib/choice.c
  */

@@ -62,7 +62,7 @@ struct boot {
  *   nothing                a job of one
  *
  * With any other launcher each rank would become a job of one; that is an error.  timeout_ns
- * limits how long a fence waits for a rank of which the launcher reports nothing; 0 = forever.
+ * limits how long a fence waits for a rank if the launcher says nothing about it; 0 = forever.
  *
  * 0; -ENOTSUP started by an unknown launcher; -EPROTO data of the launcher is damaged;
  * -ECONNRESET a rank has ended or did not open in time; -ENOSYS there is no libpmix; -ENOMEM;

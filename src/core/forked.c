@@ -23,8 +23,8 @@ static void forked_refuse(void)
     const char *rank = launcher_rank();
 
     LOG_ERROR("rank %s: this process was made by fork() from process %ld, and has called MPI "
-              "or Matchbox, which is that one's "
-              "alone: it ends here, and the job goes on. After fork() call exec or _exit, or "
+              "or Matchbox, which only its parent may use: it ends here, and the job goes on. "
+              "After fork() call exec or _exit, or "
               "fork before MPI_Init (mbx_open)",
               rank != NULL ? rank : "unknown", (long)open_ones.process);
     _exit(EXIT_FAILURE);

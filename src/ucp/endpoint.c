@@ -116,7 +116,7 @@ static ucs_status_t read_address(struct ucpx_address *address, const void *bytes
     case UCPX_ADDRESS_DAMAGED:
         break;
     }
-    LOG_ERROR("libucp: received a damaged address");
+    LOG_ERROR("libucp: received a damaged address; please report this");
     return UCS_ERR_INVALID_ADDR;
 }
 
@@ -280,7 +280,7 @@ static void say_loss(const struct ucp_worker *worker, struct ucpx_peer *peer, ui
                      int error)
 {
     if (!peer->is_loss_said && !worker->is_named)
-        LOG_WARN("libucp: peer %u is gone: %s; what waits for it stays under way", number,
+        LOG_WARN("libucp: peer %u is gone: %s; operations with it never complete", number,
                  mbx_strerror(error));
     peer->is_loss_said = true;
 }

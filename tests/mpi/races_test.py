@@ -230,7 +230,7 @@ def refusals(run):
     run.run("race", options=["--force"])
     has(run.report(), "  once: another")
     run.env["OMPI_MCA_coll"] = "^sm"
-    has(run.mbx_is(["exec", "--races=more", *run.job("race")], 0).stderr, r"--races: OMPI_MCA_coll=\^sm stays: what collectives order is known only if")
+    has(run.mbx_is(["exec", "--races=more", *run.job("race")], 0).stderr, r"--races: OMPI_MCA_coll=\^sm stays: the order that collectives make is known only if")
     has(run.mbx_is(["exec", "--summary", "--races=sum", *run.job("race")], 0).stderr, r"3 ranks over Matchbox.*\nmatchbox: 1 receive could")
 
 

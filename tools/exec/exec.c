@@ -594,11 +594,11 @@ static bool set_up_races(const struct tool *tool, const struct arguments *args,
     add_anew(s, "MBX_TRACE", s->record);
     add(s, "OMPI_MCA_coll", COLLECTIVES, NULL, false);
     if (set != NULL && strcmp(set, COLLECTIVES) != 0 && !args->force)
-        tool_error(
-            tool,
-            "--races: OMPI_MCA_coll=%s stays: what collectives order is known only if they "
-            "use messages (OMPI_MCA_coll=" COLLECTIVES ")",
-            set);
+        tool_error(tool,
+                   "--races: OMPI_MCA_coll=%s stays: the order that collectives make is known "
+                   "only if they "
+                   "use messages (OMPI_MCA_coll=" COLLECTIVES ")",
+                   set);
     else
         tool_error(tool, "--races: collectives use messages (OMPI_MCA_coll=" COLLECTIVES ")");
     return true;

@@ -81,7 +81,9 @@ static void say_none(const struct tool *tool, const char *place, const char *nam
         return;
     }
     name_place(own, place, name, path);
-    tool_error(tool, "there is no %s; was it built, or was this program copied away from it?",
+    tool_error(tool,
+               "there is no %s; build it, or run mbx from the folder in which it was built or "
+               "installed",
                path);
     mem_free(own);
 }

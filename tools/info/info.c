@@ -336,7 +336,8 @@ static int leave_out_wrong_params(const struct tool *tool)
 
     if (mbx_param_get(0, &param, sizeof param) != -EINVAL)
         return TOOL_DONE;
-    tool_error(tool, "a variable MBX_... is wrong; what follows holds without any of them");
+    tool_error(tool,
+               "a variable MBX_... is wrong (see above); the values below use none of them");
     clear_params();
     return TOOL_FAILED;
 }

@@ -271,7 +271,9 @@ static int launch_pair(const struct overlap *o, bool json)
     if (path != NULL && sizes != NULL)
         status = launch_job(&launch);
     else
-        tool_error(&tool, "/proc/self/exe does not tell where this program is");
+        tool_error(
+            &tool,
+            "cannot find this program, because /proc/self/exe cannot be read; mount /proc");
     mem_free(path);
     mem_free(sizes);
     return status;

@@ -244,7 +244,8 @@ static int round_of(struct rank *r, size_t size, uint64_t steps, struct go *go, 
             return err;
         go->lead_ns = min_size(2 * go->lead_ns, LEAD_MAX_NS);
     }
-    tool_error(r->o->tool, "this rank is never on time: does something else use its core?");
+    tool_error(r->o->tool, "this rank is never on time: another process uses its core; "
+                           "--no-bind lets the system choose");
     return -ETIMEDOUT;
 }
 
@@ -443,7 +444,7 @@ static int open_rank(struct rank *r)
     p->rank = mbx_job_rank(p->job);
     p->peer = 1 - p->rank;
     if (bind && (err = overlap_place_plan(&r->place)) != 0) {
-        tool_error(p->tool, "it is not known which cores there are; --no-bind does without");
+        tool_error(p->tool, "cannot find the cores of this process; use --no-bind");
         return err;
     }
     r->sleeps =

@@ -188,8 +188,8 @@ static const char *word_at(const void *list, size_t i)
 static int take_kind(const struct tool *tool, int argc, char **argv, struct request *r)
 {
     if (optind == argc)
-        return tool_usage_error(
-            tool, "what shall be measured: lat, bw, rate, depth, flood or overlap?");
+        return tool_usage_error(tool,
+                                "name what to measure: lat, bw, rate, depth, flood or overlap");
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
         if (strcmp(kinds[i].name, argv[optind]) == 0)
             r->kind = &kinds[i];
@@ -418,7 +418,9 @@ static int launch_self(const struct tool *tool, const struct request *r, int arg
     int status = TOOL_FAILED;
 
     if (arguments == NULL || path == NULL) {
-        tool_error(tool, "/proc/self/exe does not tell where this program is");
+        tool_error(
+            tool,
+            "cannot find this program, because /proc/self/exe cannot be read; mount /proc");
         goto free_all;
     }
     arguments[0] = path;

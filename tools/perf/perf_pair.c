@@ -254,10 +254,10 @@ static int connect_for(const struct tool *tool, const char *host, const char *po
     set_nodelay(fd);
     if ((err = greet(fd, text, other)) == 0)
         return fd;
-    tool_error(
-        tool,
-        "what listens on port %s of %s is not mbx perf --listen, or is measuring already (%s)",
-        port, host, strerror(-err));
+    tool_error(tool,
+               "port %s of %s is used by another program than mbx perf --listen, or it is "
+               "measuring already (%s)",
+               port, host, strerror(-err));
     sys_close(fd);
     return -1;
 }

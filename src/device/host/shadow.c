@@ -265,7 +265,7 @@ void shadow_distrust(struct shadow *shadow, const struct mbx_device_event *event
 {
     if (!shadow->is_stopped)
         LOG_ERROR("the device broke its contract (event %u of handle %u, error %d, buffer %u): "
-                  "going on without it",
+                  "going on without it; please report this",
                   event->type, event->handle, event->error, event->buffer);
     stop(shadow);
 }

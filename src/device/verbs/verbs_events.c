@@ -32,7 +32,7 @@ void verbs_fail(struct verbs *v, const char *why)
 
     if (v->is_failing)
         return;
-    LOG_ERROR("verbs: the device cannot be used any more: %s", why);
+    LOG_ERROR("verbs: the adapter no longer matches: %s; software matches from now on", why);
     v->is_failing = true;
     list_for_each (node, &v->pairs)
         verbs_pair_stop(container_of(node, struct verbs_pair, node));
@@ -42,7 +42,10 @@ static void fail_link(struct verbs *v, struct verbs_pair *pair, const char *why)
 {
     if (pair->has_failed)
         return;
-    LOG_ERROR("verbs: the link of peer %u has failed: %s", pair->peer, why);
+    LOG_ERROR(
+        "verbs: the connection to peer %u has failed: %s; look at the output of that rank, and "
+        "at the adapter (ibv_devinfo)",
+        pair->peer, why);
     verbs_pair_stop(pair);
     if (v->config.link_failed != NULL)
         v->config.link_failed(v->config.arg, pair->peer, why);

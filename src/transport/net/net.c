@@ -669,7 +669,7 @@ void net_warn_without_key(const struct net *net)
     static atomic_flag is_said = ATOMIC_FLAG_INIT;
 
     if (memcmp(net->key, none, sizeof none) == 0 && !atomic_flag_test_and_set(&is_said))
-        LOG_WARN("%s: there is no key (MBX_KEY is empty): whoever reaches this network can "
+        LOG_WARN("%s: there is no key (MBX_KEY is empty): any process on this network can "
                  "join; mbx run, mbx exec and mbx_job_key() make one",
                  net->name);
 }

@@ -128,7 +128,8 @@ static void ib_ud_post(struct ib *ib, uint32_t number)
         wr = {.wr_id = ib_wr_id(IB_UD_RECEIVE, number), .sg_list = &sge, .num_sge = 1};
 
     if (ibv_post_recv(ib->ud.qp, &wr, &bad) != 0 && !ib->is_lost)
-        LOG_WARN("verbs: a receive for handshakes could not be posted");
+        LOG_WARN("verbs: cannot post a receive for handshakes, so peers may wait for an "
+                 "answer; please report this");
 }
 
 static struct ib_link *ib_ud_find(const struct ib *ib, const struct net_prefix *prefix)
