@@ -42,6 +42,13 @@ def cases(path):
                     yield f"{title}, {cells[0]}", ours / max(rivals) if more else min(rivals) / ours
 
 
+def where(path):
+    """The date and the processor of a report."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    return ", ".join([re.search(r"date=(\S+)", text).group(1), re.search(r"cpu=(\S+)", text).group(1).replace("_", " ")])
+
+
 def short(case):
     """The name of a case without the distance of its cores, and its ratio."""
     name = re.sub(r", (near cores|a (cache )?line takes [^,]*)", "", case[1])
@@ -73,7 +80,8 @@ def main():
            " @media (prefers-color-scheme: dark) { text { fill: #e8e8f0 } .grid { stroke: #3a3f4a } .one { stroke: #e8e8f0 }"
            " .win { fill: #8fa0bd } .loss, .lost { fill: #ef6a6a } }</style>",
            f'<text x="{LEFT}" y="20">times faster than the best of ob1, UCX and MPICH, {len(found)} cases, sorted</text>',
-           f'<text x="{LEFT}" y="38" class="lost">red: a rival is better, {lost} cases</text>']
+           f'<text x="{LEFT}" y="38" class="lost">red: a rival is better, {lost} cases</text>',
+           f'<text x="{WIDTH - RIGHT}" y="20" text-anchor="end">{where(sys.argv[2])}</text>']
     for tick in TICKS:
         out.append(f'<path class="{"one" if tick == 1 else "grid"}" d="M{LEFT} {y(tick):.1f}H{WIDTH - RIGHT}"/>'
                    f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
