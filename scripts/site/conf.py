@@ -15,5 +15,7 @@ html_show_sphinx = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+# a block without a language is a command and its output, not Python
+highlight_language = "none"
 # code blocks in languages that Pygments does not know are shown without highlighting
 suppress_warnings = ["misc.highlighting_failure"]
