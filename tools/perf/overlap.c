@@ -54,7 +54,7 @@ static const char usage[] =
     "      --sizes A-B       all powers of two from A to B; 1K-16M is the default\n"
     "  -w, --window N        messages at a time, at most 4096; by default as many as hold\n"
     "                        256K, up to 64\n"
-    "  -r, --repeats N       how often each time is measured (51)\n"
+    "  -r, --repeats N       repeats of each measurement (51)\n"
     "  -c, --compute PERCENT  length of the computation in percent of the transfer, at most\n"
     "                        10000 (100)\n"
     "  -m, --modes A,B,...   one pair of ranks for each mode, and a table of all modes at\n"
