@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define THREADS  2
 #define PAIRS    11
@@ -98,14 +99,16 @@ static void round_trip(int tag, long number)
 static void *work(void *arg)
 {
     int me = *(int *)arg;
+    long rounds = 0; /* no line that threads share */
 
     pin(me);
     prioritize(PRIORITY);
     atomic_fetch_add(&run.ready, 1);
     while (!run.has_begun)
         ;
-    for (run.rounds[me] = 0; !run.is_over; run.rounds[me]++)
-        round_trip(me, run.rounds[me]);
+    for (; !run.is_over; rounds++)
+        round_trip(me, rounds);
+    run.rounds[me] = rounds;
     return NULL;
 }
 
@@ -204,6 +207,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     require(provided == MPI_THREAD_MULTIPLE, "this MPI has no MPI_THREAD_MULTIPLE");
     run.is_alone = argc == 3;
+    require(!run.is_alone || sysconf(_SC_NPROCESSORS_ONLN) > 1, "alone: needs two cores");
     prioritize(PRIORITY + 1);
     owner_ns = turn(1);
     (void)turn(THREADS);

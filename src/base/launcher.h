@@ -59,16 +59,19 @@ static inline uint32_t launcher_number(const char *text)
     return *end == '\0' && number < LAUNCHER_UNKNOWN ? (uint32_t)number : LAUNCHER_UNKNOWN;
 }
 
-/* Cores for each rank on this machine, at least 1.  A rank that is bound to a part of the cores has this
- * part. */
+/* Cores for each rank on this machine, at least 1: no more than the rank is bound to, and its share. */
 static inline uint32_t launcher_cores_per_rank(void)
 {
     uint32_t ranks = launcher_number(launcher_local_ranks());
     cpu_set_t set;
     long cores = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
 
-    if (cores == sysconf(_SC_NPROCESSORS_ONLN) && ranks != LAUNCHER_UNKNOWN && ranks > 1)
-        cores /= (long)ranks;
+    long share = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (ranks != LAUNCHER_UNKNOWN && ranks > 1)
+        share /= (long)ranks;
+    if (cores > share)
+        cores = share;
     return cores < 1 ? 1 : (uint32_t)cores;
 }
 

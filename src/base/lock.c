@@ -6,7 +6,7 @@
 
 #include "base/sys.h"
 
-/* Pauses between the looks at a held lock, before the thread sleeps: 30 to 80 us in all, and most holders
+/* Pauses between the looks at a held lock, before the thread sleeps: 30 to 80 us in all on x86-64, and most holders
  * give the lock sooner.  Each look moves the line of the lock to another core, and a thread that gets the
  * lock moves all the lines that it guards.  So the first looks only take an offer, and the pauses after
  * them are long: two threads that take the lock all the time have it in turns of many calls. */

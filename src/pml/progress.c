@@ -51,13 +51,19 @@
 #define YIELDS_AWAKE 64u
 #define SLEEP_NS     1000000
 
-/* If all is shared, rounds of a wait before Open MPI's own, and pauses between them: some 50 us. */
+/* If all is shared, a wait watches its request for so many rounds before Open MPI's wait begins.  If other threads
+ * poll, it pauses between two rounds: 120 to 190 us in all. */
 #define WATCHES       64u
 #define WATCH_RELAXES 64u
 
-/* Open MPI's own loop then pauses after an empty poll, if one of the last polls was another thread's. */
-#define POLL_RELAXES 128u
+/* A poll in Open MPI's progress is then followed by a pause, if one of the last polls was another thread's.  It takes
+ * as long as POLLS_RELAX polls. */
+#define POLL_RELAXES 64u
+#define POLLS_RELAX  16u
 #define POLL_TURNS   16u
+
+/* Refused polls before a thread waits for the lock of the endpoint: the one that polls may not be running. */
+#define REFUSALS 16u
 
 /* MPI_Waitall prefetches the cache lines of requests so many ahead. */
 #define WAIT_AHEAD 8
@@ -74,15 +80,16 @@ static struct {
     const ompi_request_t *awaited; /* the request of wait_polling(), or NULL */
     unsigned alone;                /* polls in waits that did not call Open MPI's progress */
     struct pml_any any;            /* without may_share */
-    /* what threads write while all is shared */
+    /* with CACHE_APART: what threads write while all is shared */
     _Alignas(CACHE_APART) struct lock lock; /* guards: */
     struct pml_later *_Atomic later; /* the oldest completion that was put aside, or NULL */
     struct pml_later *last;
-    _Atomic bool is_polled; /* a thread is in mbx_progress(); guards poller */
-    uintptr_t poller;       /* bias_self() of the last one */
-    _Atomic unsigned
-        turns; /* polls of this thread that are left until it has no rival; written under is_polled */
-    _Atomic unsigned watchers; /* threads in the rounds of wait_watching() */
+    _Atomic bool is_polled;    /* a thread polls for all; guards: */
+    uintptr_t poller;          /* bias_self() of the last one */
+    _Atomic unsigned turns;    /* its polls that are left until it has no rival */
+    _Atomic unsigned watched;  /* rounds of wait_watching(), approximately */
+    _Atomic unsigned watchers; /* threads in these rounds */
+    _Alignas(CACHE_APART) _Atomic unsigned refusals; /* refused polls, approximately */
 } progress;
 
 /* ---- completions ---- */
@@ -142,6 +149,8 @@ static struct pml_later *later_take(void)
 {
     struct pml_later *later;
 
+    if (later_first() == NULL)
+        return NULL;
     later_lock();
     later = later_first();
     if (later != NULL)
@@ -182,6 +191,7 @@ static inline void progress_rest(void)
         progress_report_later();
 }
 
+/* Called with is_polled set. */
 static void progress_note_poller(void)
 {
     unsigned turns = atomic_load_explicit(&progress.turns, memory_order_relaxed);
@@ -194,14 +204,27 @@ static void progress_note_poller(void)
     atomic_store_explicit(&progress.turns, turns, memory_order_relaxed);
 }
 
-/* While all is shared one thread polls, for all.  Others do not wait for the lock of the endpoint. */
+static bool progress_is_refused(void)
+{
+    unsigned refusals = atomic_load_explicit(&progress.refusals, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&progress.refusals, refusals, memory_order_relaxed);
+    return refusals % REFUSALS != 0;
+}
+
+static inline bool progress_is_polled(void)
+{
+    return atomic_load_explicit(&progress.is_polled, memory_order_relaxed);
+}
+
+/* While all is shared one thread polls, for all.  Others seldom wait for the lock of the endpoint. */
 static OUT_OF_LINE int progress_poll_shared(void)
 {
     int moved;
 
-    if (atomic_load_explicit(&progress.is_polled, memory_order_relaxed) ||
+    if (progress_is_polled() ||
         atomic_exchange_explicit(&progress.is_polled, true, memory_order_acquire))
-        return 0;
+        return progress_is_refused() ? 0 : mbx_progress(pml.ep);
     moved = mbx_progress(pml.ep);
     progress_note_poller();
     atomic_store_explicit(&progress.is_polled, false, memory_order_release);
@@ -273,22 +296,28 @@ static inline bool progress_in_vain(unsigned polls)
     return true;
 }
 
-/* A thread that polls in a loop leaves the lock to other threads that poll, most of the time. */
-static inline void progress_let_in(void)
+static inline bool progress_has_rival(void)
 {
-    if (atomic_load_explicit(&progress.turns, memory_order_relaxed) != 0)
-        for (unsigned i = 0; i < POLL_RELAXES; i++)
-            cpu_relax();
+    return atomic_load_explicit(&progress.turns, memory_order_relaxed) != 0;
+}
+
+/* A thread that polls in a loop leaves the lock to other threads most of the time.  Returns what the pause counts as. */
+static OUT_OF_LINE unsigned progress_let_in(void)
+{
+    if (!progress_has_rival())
+        return 0;
+    for (unsigned i = 0; i < POLL_RELAXES; i++)
+        cpu_relax();
+    return POLLS_RELAX;
 }
 
 int pml_progress(void)
 {
     int moved = progress_poll();
 
-    if (unlikely(pml.is_shared) && moved == 0)
-        progress_let_in();
     if (moved == 0)
-        (void)progress_in_vain(progress.polls_mpi[progress.is_tested]);
+        (void)progress_in_vain(progress.polls_mpi[progress.is_tested] +
+                               (unlikely(pml.is_shared) ? progress_let_in() : 0));
     else
         progress_moved();
     if (unlikely(pml.is_mpi_waiting))
@@ -382,10 +411,19 @@ static OUT_OF_LINE bool wait_short(ompi_request_t *request)
     return REQUEST_COMPLETE(request) && !pml.is_shared;
 }
 
-static inline void wait_relax(const ompi_request_t *request)
+/* A round of wait_watching().  Open MPI's progress is for its other components. */
+static void wait_watch(const ompi_request_t *request)
 {
-    for (unsigned i = 0; i < WATCH_RELAXES && !REQUEST_COMPLETE(request); i++)
-        cpu_relax();
+    unsigned rounds = atomic_load_explicit(&progress.watched, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&progress.watched, rounds, memory_order_relaxed);
+    if (rounds % POLLS_ALONE == 0)
+        pml_progress_outside();
+    else if (progress_poll() != 0)
+        progress_moved();
+    else if (progress_has_rival() || progress_is_polled())
+        for (unsigned i = 0; i < WATCH_RELAXES && !REQUEST_COMPLETE(request); i++)
+            cpu_relax();
 }
 
 /* If all is shared: polls, or watches the request while another thread polls.  In Open MPI's own wait all
@@ -394,12 +432,12 @@ static OUT_OF_LINE bool wait_watching(const ompi_request_t *request)
 {
     if (REQUEST_COMPLETE(request) || request->req_type != OMPI_REQUEST_PML)
         return REQUEST_COMPLETE(request);
-    if (progress_poll() != 0 && REQUEST_COMPLETE(request))
+    wait_watch(request);
+    if (REQUEST_COMPLETE(request))
         return true;
     if (atomic_fetch_add(&progress.watchers, 1) < progress.watchers_most)
         for (unsigned i = 0; i < progress.watches && !REQUEST_COMPLETE(request); i++)
-            if (progress_poll() == 0)
-                wait_relax(request);
+            wait_watch(request);
     atomic_fetch_sub(&progress.watchers, 1);
     return REQUEST_COMPLETE(request);
 }
@@ -473,9 +511,9 @@ static inline void recv_end(ompi_request_t *request, bool may_share)
 
 static OUT_OF_LINE void wait_outside(ompi_request_t *request)
 {
-    bool was_inside = pml_step_out();
+    bool is_shared = pml.is_shared, was_inside = pml_step_out();
 
-    if (pml.is_shared)
+    if (is_shared)
         (void)wait_watching(request);
     ompi_request_wait_completion(request);
     pml_step_in(was_inside);
@@ -758,15 +796,16 @@ static int progress_wait_some(size_t count, ompi_request_t **requests, int *done
 
 static FLATTEN int owned_wait(ompi_request_t **out, ompi_status_public_t *status)
 {
-    bool has_ended;
+    bool has_ended, is_shared;
     int err;
 
     bias_enter(&pml.bias);
     has_ended = likely(!pml.is_mpi_waiting) && wait_ends(out, status, &err, true);
+    is_shared = pml.is_shared;
     bias_leave(&pml.bias);
     if (likely(has_ended))
         return err;
-    if (pml.is_shared)
+    if (is_shared)
         (void)wait_watching(*out);
     return progress.usual.req_wait(out, status);
 }
@@ -774,12 +813,14 @@ static FLATTEN int owned_wait(ompi_request_t **out, ompi_status_public_t *status
 static int owned_wait_all(size_t count, ompi_request_t **requests,
                           ompi_status_public_t *statuses)
 {
+    bool is_shared;
     size_t ended;
 
     bias_enter(&pml.bias);
     ended = pml.is_mpi_waiting ? 0 : wait_all_in_order(count, requests, statuses, true);
+    is_shared = pml.is_shared;
     bias_leave(&pml.bias);
-    if (pml.is_shared)
+    if (is_shared)
         for (size_t i = 0; i < count && wait_watching(requests[i]); i++)
             ;
     return wait_all_rest(ended, count, requests, statuses);
@@ -851,8 +892,8 @@ static unsigned polls_keep(void)
 int pml_progress_open(void)
 {
     progress.keep = polls_keep();
-    progress.watches = WATCHES * progress.keep / POLLS_KEEP;
     progress.watchers_most = launcher_cores_per_rank();
+    progress.watches = progress.watchers_most > 1 ? WATCHES * progress.keep / POLLS_KEEP : 0;
     progress.polls_mpi[false] = progress.keep != POLLS_KEEP ? POLLS_MPI : 1;
     progress.polls_mpi[true] = 1;
     progress.usual = ompi_request_functions;
