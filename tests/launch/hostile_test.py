@@ -154,7 +154,7 @@ def a_file_that_blocks_is_left(job, programs):
         shown = text_of(run(*queues)[0], "queues")
         assert "in MPI_Recv" in shown and "in MPI_Recv at" not in shown, shown
         shown = text_of(run(MBX, "doctor", "--job", job.number, "--all-users", "--verbose", "--wait", "60000")[0], "doctor")
-        assert f"(pid {enemy.pid} of user {stranger.STRANGER}): no line of its program: the files of another user's" in shown, shown
+        assert f"(pid {enemy.pid} of user {stranger.STRANGER}): no line of its program: the files of other users'" in shown, shown
 
 
 def links_are_not_believed(job, _):

@@ -412,10 +412,13 @@ int tasks_read(uint32_t pid, uint32_t caller, uint64_t limit_ns, struct inspect_
                uint32_t *count)
 {
     struct process process = {.pid = pid, .until_ns = clock_thread() + limit_ns};
-    int err = regions_read(&process);
+    int err = 0;
 
     *tasks = NULL;
     *count = 0;
+    if (limit_ns == 0)
+        return 0;
+    err = regions_read(&process);
     if (err == 0)
         err = tasks_list(&process, caller, tasks, count);
     mem_free(process.regions);
