@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -160,6 +161,23 @@ static void signals_by_default(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Open MPI 4.1 puts the folders of all jobs into one, which mpiexec makes and removes.  Two that start at once may both try
+ * to make it, and one of them fails.  A folder in it keeps it from being removed. */
+static bool keep_sessions(void)
+{
+    struct utsname host;
+    char path[sizeof folder + sizeof host.nodename + 32];
+    int length;
+
+    if (uname(&host) != 0)
+        return false;
+    length = snprintf(path, sizeof path, "%s/ompi.%s.%u", folder, host.nodename, geteuid());
+    if (mkdir(path, 0700) != 0)
+        return false;
+    snprintf(path + length, sizeof path - (size_t)length, "/keep");
+    return mkdir(path, 0700) == 0;
+}
+
 static bool make_folder(void)
 {
     const char *parent = getenv("TMPDIR");
@@ -170,7 +188,7 @@ static bool make_folder(void)
         return false;
     for (size_t i = 0; i < sizeof folder_names / sizeof folder_names[0]; i++)
         setenv(folder_names[i], folder, 1);
-    return true;
+    return keep_sessions();
 }
 
 static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *at)
@@ -191,6 +209,7 @@ static int begin(char **words)
 {
     if (!make_folder()) {
         fprintf(stderr, "guard: %s: %s\n", folder, strerror(errno));
+        remove_folder();
         return -1;
     }
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 || (test = fork()) < 0) {

@@ -61,10 +61,12 @@ static int open_input(const struct supervisor_job *job, uint32_t rank)
     return rank == 0 && job->input >= 0 ? job->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+#define PLACES_USUAL 1024u /* MBX_PEERS_MAX, where it is not known how many ranks there are */
+
 /* Prepares the environment and files of a new rank; 0 or errno. */
 static int rank_prepare(const struct supervisor_job *job, uint32_t rank)
 {
-    char boot[32];
+    char boot[32], places[16];
     int input = open_input(job, rank);
 
     if (dup2(input, STDIN_FILENO) < 0 || dup2(job->outputs[2 * rank], STDOUT_FILENO) < 0 ||
@@ -77,6 +79,9 @@ static int rank_prepare(const struct supervisor_job *job, uint32_t rank)
         return errno;
     setrlimit(RLIMIT_NOFILE, &job->files);
     if (job->ranks > sys_cores() && setenv("MBX_OVERSUBSCRIBED", "yes", 0) < 0)
+        return errno;
+    snprintf(places, sizeof places, "%u", 2 * job->ranks);
+    if (job->ranks > PLACES_USUAL / 2 && setenv("MBX_PEERS_MAX", places, 0) < 0)
         return errno;
     snprintf(boot, sizeof boot, "%d:%u", job->kvs_shm_fd, rank);
     return setenv(KVS_SHM_ENVIRONMENT, boot, 1) < 0 ? errno : 0;
