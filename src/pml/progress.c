@@ -218,7 +218,7 @@ static inline bool progress_is_polled(void)
 }
 
 /* While all is shared one thread polls, for all.  Others seldom wait for the lock of the endpoint. */
-static OUT_OF_LINE int progress_poll_shared(void)
+static int progress_poll_for_all(void)
 {
     int moved;
 
@@ -229,6 +229,27 @@ static OUT_OF_LINE int progress_poll_shared(void)
     progress_note_poller();
     atomic_store_explicit(&progress.is_polled, false, memory_order_release);
     return moved;
+}
+
+static inline bool progress_has_rival(void)
+{
+    return atomic_load_explicit(&progress.turns, memory_order_relaxed) != 0;
+}
+
+/* A poll of Open MPI's progress.  A thread that polls in a loop leaves the lock to other threads most of the time. */
+static OUT_OF_LINE int progress_poll_shared(void)
+{
+    int moved = progress_poll_for_all();
+
+    if (moved != 0 || !progress_has_rival())
+        return moved;
+    for (unsigned i = 0; i < POLL_RELAXES; i++)
+        cpu_relax();
+    atomic_store_explicit(&progress.polls,
+                          atomic_load_explicit(&progress.polls, memory_order_relaxed) +
+                              POLLS_RELAX,
+                          memory_order_relaxed);
+    return 0;
 }
 
 /* Polls once.  Returns the amount of progress. */
@@ -296,28 +317,12 @@ static inline bool progress_in_vain(unsigned polls)
     return true;
 }
 
-static inline bool progress_has_rival(void)
-{
-    return atomic_load_explicit(&progress.turns, memory_order_relaxed) != 0;
-}
-
-/* A thread that polls in a loop leaves the lock to other threads most of the time.  Returns what the pause counts as. */
-static OUT_OF_LINE unsigned progress_let_in(void)
-{
-    if (!progress_has_rival())
-        return 0;
-    for (unsigned i = 0; i < POLL_RELAXES; i++)
-        cpu_relax();
-    return POLLS_RELAX;
-}
-
 int pml_progress(void)
 {
     int moved = progress_poll();
 
     if (moved == 0)
-        (void)progress_in_vain(progress.polls_mpi[progress.is_tested] +
-                               (unlikely(pml.is_shared) ? progress_let_in() : 0));
+        (void)progress_in_vain(progress.polls_mpi[progress.is_tested]);
     else
         progress_moved();
     if (unlikely(pml.is_mpi_waiting))
@@ -411,6 +416,14 @@ static OUT_OF_LINE bool wait_short(ompi_request_t *request)
     return REQUEST_COMPLETE(request) && !pml.is_shared;
 }
 
+static int progress_poll_and_report(void)
+{
+    int moved = later_first() != NULL ? progress_report_later() : progress_poll_for_all();
+
+    progress_rest();
+    return moved;
+}
+
 /* A round of wait_watching().  Open MPI's progress is for its other components. */
 static void wait_watch(const ompi_request_t *request)
 {
@@ -419,7 +432,7 @@ static void wait_watch(const ompi_request_t *request)
     atomic_store_explicit(&progress.watched, rounds, memory_order_relaxed);
     if (rounds % POLLS_ALONE == 0)
         pml_progress_outside();
-    else if (progress_poll() != 0)
+    else if (progress_poll_and_report() != 0)
         progress_moved();
     else if (progress_has_rival() || progress_is_polled())
         for (unsigned i = 0; i < WATCH_RELAXES && !REQUEST_COMPLETE(request); i++)
