@@ -65,7 +65,6 @@ static inline uint32_t launcher_cores_per_rank(void)
     uint32_t ranks = launcher_number(launcher_local_ranks());
     cpu_set_t set;
     long cores = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
-
     long share = sysconf(_SC_NPROCESSORS_ONLN);
 
     if (ranks != LAUNCHER_UNKNOWN && ranks > 1)

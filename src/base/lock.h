@@ -9,9 +9,9 @@
  *                   OFFERED
  *
  * A thread that finds the lock held counts itself as wanting it, looks at it several times with pauses, and
- * sleeps.  There is no queue: nobody waits for a thread that is not running.  The lock is fair only where fairness is needed: a
- * holder that would take it again at once, for ever (a loop that polls), passes it while
- * another thread wants it, and gets it back after that thread.
+ * sleeps.  There is no queue: nobody waits for a thread that is not running.  The lock is fair only
+ * where fairness is needed: a holder that would take it again at once, for ever (a loop that
+ * polls), passes it while another thread wants it, and gets it back later.
  *
  * Invariants
  *   I1  wanting counts the threads in lock_take() that found the lock held, and the threads in

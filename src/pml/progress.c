@@ -204,12 +204,13 @@ static void progress_note_poller(void)
     atomic_store_explicit(&progress.turns, turns, memory_order_relaxed);
 }
 
-static bool progress_is_refused(void)
+/* Counts a refused poll.  True: the thread may wait for the lock now. */
+static bool progress_refuse(void)
 {
     unsigned refusals = atomic_load_explicit(&progress.refusals, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&progress.refusals, refusals, memory_order_relaxed);
-    return refusals % REFUSALS != 0;
+    return refusals % REFUSALS == 0;
 }
 
 static inline bool progress_is_polled(void)
@@ -224,7 +225,7 @@ static int progress_poll_for_all(void)
 
     if (progress_is_polled() ||
         atomic_exchange_explicit(&progress.is_polled, true, memory_order_acquire))
-        return progress_is_refused() ? 0 : mbx_progress(pml.ep);
+        return progress_refuse() ? mbx_progress(pml.ep) : 0;
     moved = mbx_progress(pml.ep);
     progress_note_poller();
     atomic_store_explicit(&progress.is_polled, false, memory_order_release);

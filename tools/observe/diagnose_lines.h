@@ -21,7 +21,7 @@ const char *diagnose_still_words(const struct inspect_rank *rank, char words[32]
 
 /* ---- diagnose_entry.c ---- */
 
-/* Reports an operation that job->ranks[at] waits for in vain. */
+/* Reports an operation that job->ranks[at] waits for, and that cannot end. */
 void diagnose_say_entry(FILE *out, const struct inspect_job *job,
                         const enum inspect_node *nodes, uint32_t at,
                         const struct inspect_entry *entry);
