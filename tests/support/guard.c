@@ -33,19 +33,26 @@
 
 #include "../../src/base/patience.h"
 
-/* A rank waits 2 s in MPI_Finalize until Open MPI's mpiexec has answered, and then exits.  On a busy machine mpiexec
- * sees that first, and the job fails because the rank "exited without finalize". */
-#define FINALIZED_LATE "OMPI_MCA_orte_allowed_exit_without_sync"
-
 #define SHARED         "mbx-adapter"
 #define NOT_HERE       77
 #define LEFT           99
+
+#define QUOTED(words)  #words
+#define TEXT_OF(value) QUOTED(value)
 
 /* Variables that name the folder: for all programs, for tmux, and for the memory that ranks of
  * Open MPI's own layer share, which a killed job leaves. */
 static const char *const folder_names[] = {"TMPDIR", "TMUX_TMPDIR",
                                            "OMPI_MCA_btl_vader_backing_directory",
                                            "OMPI_MCA_btl_sm_backing_directory"};
+
+/* Open MPI has limits that a job on a busy machine exceeds.  A rank waits 2 s in MPI_Finalize until mpiexec has
+ * answered, and then exits; mpiexec may see the exit first, and the job fails because the rank "exited without finalize".
+ * MPI_Comm_spawn waits 60 s for the processes that it has started. */
+static const struct {
+    const char *name, *value;
+} patient[] = {{"OMPI_MCA_orte_allowed_exit_without_sync", "1"},
+               {"OMPI_MCA_pmix_base_exchange_timeout", TEXT_OF(PATIENCE_S)}};
 
 static pid_t test;
 static int status;
@@ -220,7 +227,8 @@ static int begin(char **words)
         return 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signals_by_default();
-    setenv(FINALIZED_LATE, "1", 0);
+    for (size_t i = 0; i < sizeof patient / sizeof *patient; i++)
+        setenv(patient[i].name, patient[i].value, 0);
     execvp(words[0], words);
     fprintf(stderr, "guard: %s: %s\n", words[0], strerror(errno));
     _exit(127);
