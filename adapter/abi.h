@@ -15,23 +15,30 @@
  * validates the other side's index before use: the daemon never trusts the contents of a ring,
  * and copies an entry before it looks at it.
  *
- * There is one daemon for each network namespace and user.  Its socket has an abstract name,
- * ADAPTER_SOCKET with the user's number; each network namespace has its own abstract names.
+ * There is one daemon for each network namespace, user, and value of MBX_ADAPTER_NAME.  Its socket has an abstract
+ * name; each network namespace has its own abstract names.
  */
 #ifndef ADAPTER_ABI_H
 #define ADAPTER_ABI_H
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 
 /* Glossary: software adapter - an RDMA adapter in a process, with the interface of libibverbs;
  * not the software device */
-#define ADAPTER_SOCKET  "matchbox-adapter-%u"
 #define ADAPTER_VERSION 1
 
 /* Environment variables that both halves read (docs/contributing/adapter.md). */
+#define ADAPTER_ENV_NAME      "MBX_ADAPTER_NAME"
 #define ADAPTER_ENV_INTERFACE "MBX_ADAPTER_INTERFACE"
 #define ADAPTER_ENV_PORT      "MBX_ADAPTER_PORT"
 #define ADAPTER_ENV_PROGRAM   "MBX_ADAPTER_PROGRAM"
@@ -62,6 +69,19 @@
 #define ADAPTER_PKEY         0xffff
 #define ADAPTER_TEXT_MAX     200
 #define ADAPTER_INTERFACE    16
+
+/* Fills in the address of the daemon's socket; returns its size. */
+static inline socklen_t adapter_address(struct sockaddr_un *address)
+{
+    const char *name = environ_get(ADAPTER_ENV_NAME);
+
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    /* abstract names begin with a zero */
+    snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "matchbox-adapter-%u%s%.64s",
+             (unsigned)geteuid(), name != NULL ? "-" : "", name != NULL ? name : "");
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+                       strlen(address->sun_path + 1));
+}
 
 /* ---- rings ---- */
 

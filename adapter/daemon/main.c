@@ -27,20 +27,10 @@ static int listener = -1;
 
 /* ---- the socket ---- */
 
-static socklen_t socket_name(struct sockaddr_un *name)
-{
-    char text[64];
-    const int size = snprintf(text, sizeof text, ADAPTER_SOCKET, (unsigned)geteuid());
-
-    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(name->sun_path + 1, text, (size_t)size); /* abstract names begin with a zero */
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
-}
-
 static int open_socket(void)
 {
     struct sockaddr_un name;
-    const socklen_t size = socket_name(&name);
+    const socklen_t size = adapter_address(&name);
 
     listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0 || bind(listener, (const struct sockaddr *)&name, size) != 0 ||
@@ -72,7 +62,7 @@ static void write_counters(const char *path)
 static int show_counters(void)
 {
     struct sockaddr_un name;
-    const socklen_t size = socket_name(&name);
+    const socklen_t size = adapter_address(&name);
     const struct adapter_request request = {.op = ADAPTER_COUNTERS};
     struct adapter_reply reply;
     const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -93,16 +93,13 @@ int reach_start(void)
 
 int reach_connect(void)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    char text[64];
-    const int size = snprintf(text, sizeof text, ADAPTER_SOCKET, (unsigned)geteuid());
+    struct sockaddr_un name;
+    const socklen_t size = adapter_address(&name);
     const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
     if (sock < 0)
         return -1;
-    memcpy(name.sun_path + 1, text, (size_t)size);
-    if (connect(sock, (const struct sockaddr *)&name,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size)) == 0)
+    if (connect(sock, (const struct sockaddr *)&name, size) == 0)
         return sock;
     close(sock);
     return -1;

@@ -8,8 +8,8 @@
  * of Meson, as nohup or a shell that runs it in the background, may ignore some.  A process
  * that loses its parent becomes a child of this one.  When a test has failed, or is stopped,
  * its remaining processes are killed.  When it has passed, they have time to end; one that does
- * not is named and killed, and the test has failed.  The software adapter serves all tests of a
- * user, and keeps running.
+ * not is named and killed, and the test has failed.  Each test has a software adapter of its own: a job that ends
+ * may kill the adapter that it has started.
  *
  * The temporary files of a test are in a folder of its own, which is removed in the end, however
  * the test ends.  Processes of other users can reach what is open to them in it.
@@ -33,7 +33,6 @@
 
 #include "../../src/base/patience.h"
 
-#define SHARED         "mbx-adapter"
 #define NOT_HERE       77
 #define LEFT           99
 
@@ -108,8 +107,7 @@ static unsigned left(int number, bool names)
     for (struct dirent *entry; proc != NULL && (entry = readdir(proc)) != NULL;) {
         char name[16];
 
-        if (!isdigit((unsigned char)entry->d_name[0]) || !is_child(entry->d_name, name) ||
-            strcmp(name, SHARED) == 0)
+        if (!isdigit((unsigned char)entry->d_name[0]) || !is_child(entry->d_name, name))
             continue;
         count++;
         if (names)
@@ -195,6 +193,7 @@ static bool make_folder(void)
         return false;
     for (size_t i = 0; i < sizeof folder_names / sizeof folder_names[0]; i++)
         setenv(folder_names[i], folder, 1);
+    setenv("MBX_ADAPTER_NAME", strrchr(folder, '/') + 1, 1);
     return keep_sessions();
 }
 

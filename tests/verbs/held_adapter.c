@@ -32,17 +32,13 @@ static int ask(bool hold, uint32_t count, uint64_t seed, uint32_t *done)
 
 int held_adapter_begin(void)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    char text[64];
-    const int size = snprintf(text, sizeof text, ADAPTER_SOCKET, (unsigned)geteuid());
+    struct sockaddr_un name;
+    const socklen_t size = adapter_address(&name);
     uint32_t done;
 
     assert(sock < 0);
-    memcpy(name.sun_path + 1, text, (size_t)size); /* abstract: it begins with a zero */
     sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (sock < 0 ||
-        connect(sock, (const struct sockaddr *)&name,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size)) != 0)
+    if (sock < 0 || connect(sock, (const struct sockaddr *)&name, size) != 0)
         return -errno;
     return ask(true, 0, 0, &done);
 }
