@@ -2,7 +2,7 @@
 /*
  * complete.c - one table, printed for three shells.
  *
- *   bash   a function that offers words by the command in front
+ *   bash   a function that offers words for the command before them
  *   zsh    the same function, through zsh's emulation of bash's completion
  *   fish   a line for each command, word and option
  */

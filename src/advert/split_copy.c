@@ -4,7 +4,7 @@
  *
  * If reads and writes are copies by the calling processor, the sender of a rendezvous only
  * waits for the FIN while the receiver reads, and its processor is idle.  So the receiver asks
- * the sender to write a part: the second half of the missing bytes, at most of a chunk at a
+ * the sender to write a part: the second half of the missing bytes, at most one chunk at a
  * time.  It asks when it starts to read, and does not wait for an answer: the part has a lock
  * word (lockword.h), which the sender takes before it writes, and the receiver closes after it
  * has read the first half.  The first of the two copies the second half.  A sender that

@@ -25,8 +25,8 @@
  * is outside for ever; a later thread with its identity becomes the owner, which is right because
  * the first one has ended.
  *
- * If a membarrier fails that was promised, the second thread waits for BIAS_DRAIN_NS instead: a
- * store leaves its processor by itself, within microseconds.
+ * If a promised membarrier fails, the second thread waits for BIAS_DRAIN_NS instead: a store
+ * leaves its processor by itself, within microseconds.
  *
  * Invariants
  *   I1  at most one thread is inside, and share() runs while none is

@@ -6,7 +6,7 @@
  * Such a name may lead to anything.  Opening a device may have side effects, opening a pipe or
  * a file with a lease waits for its owner, and the text of a link below /proc/PID/fd is chosen
  * by the owner of that process.  So the file is first found without being opened (O_PATH),
- * checked, and opened only if it is the expected one; nothing in here waits.
+ * checked, and opened only if it is the expected one; nothing here waits.
  */
 #ifndef BASE_FOREIGN_H
 #define BASE_FOREIGN_H

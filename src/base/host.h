@@ -2,8 +2,8 @@
 /*
  * host.h - which processes are on the same machine, for what shared memory needs.
  *
- * Two processes have the same host if and only if the segments of one can be mapped by
- * the other and its memory be read: segments have no name and are reached through /proc/PID/fd,
+ * Two processes have the same host if and only if the segments of one can be mapped by the
+ * other and its memory can be read: segments have no name and are reached through /proc/PID/fd,
  * and memory is read by process id.  So a host is
  *
  *   this boot of this kernel       another machine, or the same one before a reboot

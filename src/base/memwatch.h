@@ -8,8 +8,8 @@
  *
  * State that belongs to pages, such as a registration with an adapter, has to be released
  * before other pages have the same address.  The kernel reports each change, whichever thread
- * and function makes it, and blocks that thread until the report was read.  No function of the
- * C library is replaced.
+ * and function makes it, and blocks that thread until the report has been read.  No function of
+ * the C library is replaced.
  *
  * Another thread may get the address again before the message arrives.  So memwatch_check()
  * asks the kernel whether a message is on its way.

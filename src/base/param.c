@@ -574,7 +574,7 @@ static void reduce_environment(const char *environment[2], char *text, size_t si
         LOG_WARN(
             "this program has more rights than its caller (set-user-ID, set-group-ID, or "
             "file capabilities): %.*s and all other variables that begin with " PARAM_PREFIX
-            " are ignored, except " ENVIRON_HARMLESS,
+            " are ignored, except " ENVIRON_HARMLESS "; set parameters in the program",
             (int)strcspn(hidden, "="), hidden);
 }
 

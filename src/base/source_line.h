@@ -2,7 +2,8 @@
 /*
  * source_line.h - the line of a program for an address, by elfutils' libdw, which is loaded on first use.
  *
- * This file and loaded.c are no part of the library: whoever asks for lines is built with them.
+ * This file and loaded.c are not part of the library: a program that needs lines is built with
+ * them.
  */
 #ifndef BASE_SOURCE_LINE_H
 #define BASE_SOURCE_LINE_H

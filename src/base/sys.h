@@ -7,7 +7,7 @@
  *
  * EINTR   open, ftruncate, fallocate_punch, read, pread, write and getrandom try again by
  *         themselves.  poll and futex_wait return it: the caller waits with a
- *         deadline and must look around anyway.  The others never report it.
+ *         deadline and has to check its other conditions anyway.  The others never report it.
  *         An injected EINTR is always returned.
  *
  * Release If close or munmap is made to fail, it releases first and then reports the failure,

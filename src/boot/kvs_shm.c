@@ -70,8 +70,10 @@ void kvs_shm_rank_ended(struct kvs_shm *kvs_shm, uint32_t rank)
 /* Logs why a board is refused. */
 static int kvs_shm_refuse(int fd, const char *why)
 {
-    LOG_ERROR("the board of `mbx run` (" KVS_SHM_ENVIRONMENT ") is damaged: %s, fd %d", why,
-              fd);
+    LOG_ERROR("the board of `mbx run` (" KVS_SHM_ENVIRONMENT
+              ") is damaged: %s, fd %d; use mbx and "
+              "the library of the same version of Matchbox",
+              why, fd);
     return -EPROTO;
 }
 

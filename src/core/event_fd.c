@@ -11,20 +11,20 @@
  *                ^          │ found something: rings                                      │
  *                └──────────┴────────────── DOZE: again; PARK ────────────────────────────┘
  *
- * Which thread uses the endpoint With MBX_THREADS=one there is no lock.  The dozer uses the
+ * Which thread uses the endpoint.  With MBX_THREADS=one there is no lock.  The dozer uses the
  * endpoint only before ASLEEP and after WOKEN, while the user waits for it in mbx_arm(), in a
  * call that sleeps itself, or in mbx_close().  While it is ASLEEP other threads may make all
  * calls (transport.h), and it stays WOKEN until the next order.  With MBX_THREADS=many the
  * endpoint's lock protects it: the dozer is one more waiting thread, mbx_arm() does not wait
  * for it, and it does not stay WOKEN.
  *
- * No wake is lost   Nothing is missed between the round of mbx_arm() and the sleep, because
+ * No wake is lost.  Nothing is missed between the round of mbx_arm() and the sleep, because
  * wait_doze() checks again after arming.  If the dozer still sleeps when mbx_arm() is called
  * again, it needs no new arming if the transport stays armed (limits.stays_armed); otherwise it
  * is woken and dozes again.  The same holds with a device, and if peers have to be watched that
  * were not watched before.
  *
- * Devices   A woken dozer stays in the transport's sleep call until the next order, so a device
+ * Devices.  A woken dozer stays in the transport's sleep call until the next order, so a device
  * could not get the receiving half of the transport.  event_fd_steps_aside() parks that dozer.
  *
  * The descriptor is written when `armed` becomes `rung`, and read when `rung` is taken back, both

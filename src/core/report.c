@@ -3,14 +3,12 @@
  * report.c - with MBX_LOG_LEVEL=info, for a program that has named itself (names.c): one line
  * that it runs over Matchbox and how, and, when its endpoint is closed, one line with counts.
  *
- *   rank 0 of 4: over Matchbox 0.1.0 by the component, Open MPI v4.1.4; transport shm, one
- *   thread, ranks here 4 rank 0: matched 12 messages, 3 of them unexpected (at most 2 at a
- *   time); sent 14; contacted 3 peers; ...
+ *   rank 0 of 4: over Matchbox 0.1.0 by the component, Open MPI v4.1.4; transport shm, ...
+ *   rank 0: matched 12 messages, 3 of them unexpected (at most 2 at a time); sent 14; ...
  *
- * It also logs, as a warning, each peer for which a request fails, or that is found to have
- * died
+ * It also logs, as a warning, each peer for which a request fails, or that is found to have died:
  *
- *   rank 1 (process 4711) has ended: the peer has closed its endpoint or has died
+ *   rank 1 (process 4711) has ended: the peer has closed its endpoint or has died; look at its output
  *
  * A transport warns of a peer with another version of the library (transport/version.h).
  */
@@ -106,9 +104,11 @@ void report_end_of(const struct mbx_ep *ep, struct peer *peer, int error)
     report_peer(peer, text);
     if (error == -EHOSTUNREACH) /* it may be alive: it has another key, or is on another
                                    machine */
-        LOG_WARN("%s cannot be reached", text);
+        LOG_WARN("%s cannot be reached: it has another MBX_KEY, is on another host without a "
+                 "network (mbx info --network), or ended before the first contact",
+                 text);
     else
-        LOG_WARN("%s has ended: %s", text, mbx_strerror(error));
+        LOG_WARN("%s has ended: %s; look at its output", text, mbx_strerror(error));
 }
 
 void report_death_of(const struct mbx_ep *ep, struct peer *peer)

@@ -173,8 +173,8 @@ static bool stats_put(int fd, const char *text, size_t size, const char *path)
 
     if (written == (ssize_t)size)
         return true;
-    LOG_WARN("cannot write the statistics to %s: %s", path,
-             mbx_strerror(written < 0 ? errno : ENOSPC));
+    LOG_WARN("cannot write the statistics to %s: %s; check the folder and its permissions",
+             path, mbx_strerror(written < 0 ? errno : ENOSPC));
     return false;
 }
 

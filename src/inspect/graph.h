@@ -14,7 +14,7 @@
  * Within a collective only two kinds of entries count: messages of collectives, because some
  * collectives use no messages; and entries with `needs`, because the leaders of a new
  * intercommunicator exchange messages with the program's tag.  MPI_Win_fence and MPI_Win_free
- * also wait for accesses, and the calls that make a window also wait for memory to be
+ * also wait for accesses, and the calls that make an RMA window also wait for memory to be
  * registered or shared.  There only entries with `needs` count, and the messages of the call's
  * own collective, which their tags distinguish from an MPI_Ibarrier of the program.
  *
@@ -32,8 +32,9 @@
  * while it has another pending operation that can end.
  *
  * So a rank that can continue is not called deadlocked, with one exception: through the provider and
- * libucp, MPI_Wait and its like may wait for a file, a window or a generalized request, which is not
- * known here.  The component does not mark messages for MPI_Waitany if one of its requests is such.
+ * libucp, MPI_Wait and its like may wait for a file, an RMA window or a generalized request, which
+ * is not known here.  The component does not mark messages for MPI_Waitany if one of its requests is
+ * one of these.
  *
  * Messages in flight at the first look have arrived by the second, which is 0.3 s later: a rank
  * that answers has read its rings.  Over a network with a higher latency the looks have to be

@@ -2,8 +2,8 @@
 /*
  * choice.c - mbx_choice() of a program that is not recorded.
  *
- * `mbx exec --record` loads another one before it (src/pml/preload.c).  If that has not come first, a record without the
- * program's choices must not look complete.
+ * `mbx exec --record` preloads another mbx_choice() (src/pml/preload.c), which records.  If this one is called during a
+ * record or a replay, a warning says that choices are not recorded.
  */
 #include <errno.h>
 #include <matchbox/matchbox.h>

@@ -332,7 +332,7 @@ static void unlist_endpoint(struct mbx_ep *ep)
 void inspect_open(struct mbx_ep *ep)
 {
     if (!ep->settings.inspect && ep->settings.hang_ns != 0)
-        LOG_WARN("MBX_HANG has no effect with MBX_INSPECT=no");
+        LOG_WARN("MBX_HANG has no effect with MBX_INSPECT=no; set MBX_INSPECT=yes");
     if (!ep->settings.inspect)
         return;
     list_endpoint(ep);

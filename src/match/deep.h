@@ -57,8 +57,7 @@ struct match_key {
 
 /* Glossary: ignore bits - bits of the tag that a receive does not compare (1 = ignored); all of
  * them: any tag */
-/* Glossary: mask - the fields that a receive compares: its ignore bits, and whether it names a
- * source */
+/* Glossary: mask - what a receive does not compare: its ignore bits, and the source if that is any */
 /* The bits of a key that are compared (1). */
 struct match_mask {
     uint64_t place, tag;

@@ -6,11 +6,11 @@
  * operations have several candidates, so order is tested.  Two of the tags differ only above
  * bit 31.
  *
- * A deep history changes its mood every few dozen operations: receives accumulate, messages
- * accumulate, or all kinds occur as in a short one.  So its queues pass, up and down, the
- * depths at which an engine changes its structure.  Some histories have many masks that differ
- * in bits 8 to 15, which no tag has, so that they accept the same; and distinct tags in bits 16
- * to 31.
+ * A deep history changes its mix of operations every few dozen operations: receives accumulate,
+ * messages accumulate, or all kinds occur as in a short one.  So its queues pass, up and down,
+ * the depths at which an engine changes its structure.  Some histories have many masks that
+ * differ in bits 8 to 15, which no tag has, so that they accept the same; and distinct tags in
+ * bits 16 to 31.
  */
 #include "base/base.h"
 #include "base/random.h"

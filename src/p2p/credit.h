@@ -43,7 +43,7 @@
 #include "p2p/p2p.h"
 #include "transport/bounce.h"
 
-/* Glossary: window - the credit with which a peer begins: envelopes, and bytes of payload */
+/* Glossary: window - the credit with which a peer begins: envelopes, and bytes of payload; not an RMA window */
 /* Part of a peer.  For us as its sender: the credit to send.  For us as its receiver: its
  * window, and the use of it. */
 struct credit {

@@ -2,8 +2,8 @@
 /*
  * tracer.h - records in the trace how messages travel, and when the program waits.
  *
- * Nothing of this happens without a trace.  With one, mbx_send() and similar calls take the
- * long path, which records the send; a flag of the request records its completion; a round of
+ * None of this happens without a trace.  With one, mbx_send() and similar calls take the long
+ * path, which records the send; a flag of the request records its completion; a round of
  * progress is recorded when the recorder has asked for it (ep_progress.check_at).  A step of a
  * protocol always costs the branch of tracer_step().
  */

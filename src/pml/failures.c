@@ -8,9 +8,9 @@
  *   MPI_Comm_revoke of any rank ──> pml_revoke_comm: waiting messages of the communicator are
  *                                   dropped
  *
- * MPI's own loops wait here: they check each request whether it can still complete, and cancel
+ * MPI's own loops wait here: they check for each request whether it can still complete, and cancel
  * it with the error if it cannot.  A send completes when its receiver returns the message, or drops
- * it because it has learned of the revocation too, or when the library finds that the receiver has
+ * it because it has also learned of the revocation, or when the library finds that the receiver has
  * ended.
  *
  * Agreements and notices of failures do not travel as messages: Open MPI gives them to its own

@@ -8,8 +8,8 @@
  *   wait for any or some, or a test    takes a random one, or some, of the complete requests
  *
  * A pause is a time of progress: none in most calls, and at most PAUSE_NS.  A pause within the call, instead of a receive that
- * is held after it, keeps the order in which the program posts, and no state.  All of this is legal: a call may take any time,
- * MPI says of no message when it arrives, and of several complete requests any may be returned.
+ * is held after it, keeps the order in which the program posts, and needs no state.  All of this is legal: a call may take any
+ * time, MPI does not say when a message arrives, and of several complete requests any may be returned.
  *
  * order.c records what was chosen.  The seed and the rank give the choices, but not when messages arrive: the same seed may
  * give another order.

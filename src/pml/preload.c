@@ -6,8 +6,8 @@
  *                                              └── otherwise ──────────────────────────────────> Open MPI's
  *   program ── mbx_choice() ──────────────> here ── recorded or replayed ──> order.c
  *
- * `mbx exec --record` and the like set LD_PRELOAD, so the program finds these functions before the ones with the same names
- * in libmpi and libmatchbox.  MPI_Request_get_status() is in no table of Open MPI's.  Fortran's calls PMPI_Request_get_status().
+ * `mbx exec --record` and the like set LD_PRELOAD, so the program finds these functions before the ones with the same names in
+ * libmpi and libmatchbox.  No table of Open MPI has MPI_Request_get_status().  Its Fortran form calls PMPI_Request_get_status().
  * Every process of the command loads this library, so it needs nothing but the C library.
  */
 #include "pml/preload.h"

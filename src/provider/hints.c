@@ -9,7 +9,7 @@
  *   types, formats          one of ours
  *
  * The first hint that does not fit refuses the request.  Its name and value go to libfabric's
- * log at level info:
+ * log at level info.
  */
 #include "provider/envelope.h"
 #include "provider/fabric.h"

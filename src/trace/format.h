@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * format.h - the formats of trace.h: each number is put and got by one pair of functions, for
- * who writes (trace.c, flight.c) and who reads (read.c).
+ * format.h - the formats of trace.h: one pair of functions stores and loads each number, for
+ * the writers (trace.c, flight.c) and the reader (read.c).
  */
 #ifndef TRACE_FORMAT_H
 #define TRACE_FORMAT_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * read.c - a trace file, or a flight recording, is read back.
+ * read.c - reads a trace file, or a flight recording.
  *
  *   file ─> buffer ─> trace_next              a trace: record by record
  *   file ─> ring, copied at once              a flight recording: first its names, then the ring
  *
- * A reader believes nothing: a record is right if its check is right and its type allows its
- * fields (`shapes`).  The reader does not look whether the receives and messages that the
+ * A reader trusts nothing: a record is right if its check is right and its type allows its
+ * fields (`shapes`).  The reader does not check whether the receives and messages that the
  * numbers name exist: a program that replays a trace does (tools/trace/replay.c).
  *
  * A record that is done is two events (trace.h); the second one is given out by the next call.  A short record

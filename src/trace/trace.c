@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace.c - a trace file is written.
+ * trace.c - writes a trace file.
  *
  *   trace_record ─> window, a mapped part of the file ─> file
  *

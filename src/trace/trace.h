@@ -35,8 +35,8 @@
  *                                    at once
  *             16     8  tag          of the envelope
  *             24     8  ignore       of a receive or probe; 1 = not compared; or an amount
- *             32     8  entry        who this is about
- *             40     8  partner      whom it met, or found; 0 nobody
+ *             32     8  entry        what this is about
+ *             40     8  partner      what it met, or found; 0: nothing
  *             48     8  delta_ns     since the record before (the first: since start_ns)
  *
  * A record with bit 7 in its first byte is short, of TRACE_SHORT_SIZE bytes; one with bit 6 and not bit 7 is tiny, of

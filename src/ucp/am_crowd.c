@@ -8,8 +8,8 @@
  * Receives from any source would also take what that peer sends next, until it has all buffers.  Once the posted ones are
  * used up, its messages stay unexpected messages of the library, which bounds them for each peer, and its sender waits.
  *
- * A peer that is first heard of meanwhile waits too: nobody can ask for its messages.  And nobody sleeps, because nothing
- * wakes him for a message that the library has and no receive takes.
+ * A peer that is first heard of meanwhile waits too: nobody can ask for its messages.  And no thread sleeps, because
+ * nothing would wake it for a message that the library has and no receive takes.
  */
 #include "ucp/am.h"
 

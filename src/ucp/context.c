@@ -2,7 +2,7 @@
 /*
  * context.c - ucp_init_version(): what a client asks for, and what it is refused.
  *
- * Nothing is opened before the first worker.  Features that are not offered are refused here, where a client still can do
+ * Nothing is opened before the first worker.  Features that are not offered are refused here, where a client can still do
  * something else.
  */
 #include "ucp/door.h"

@@ -4,9 +4,9 @@
  *
  *   create ──> in use ──close──> closed ──no send, no access needs it──> freed
  *
- * MPI libraries take every status of a send but UCS_ERR_CANCELED for success.  So what waits for a peer that is gone stays
- * under way (is_withheld), a line says which rank it was, and the launcher ends the job, as it does over UCX.  Only a
- * client that has asked for it (UCP_ERR_HANDLING_MODE_PEER) sees UCS_ERR_CONNECTION_RESET, and its error callback runs
+ * MPI libraries take every status of a send except UCS_ERR_CANCELED for success.  So what waits for a peer that is gone
+ * stays under way (is_withheld), a line says which rank it was, and the launcher ends the job, as it does over UCX.  Only
+ * a client that has asked for it (UCP_ERR_HANDLING_MODE_PEER) sees UCS_ERR_CONNECTION_RESET, and its error callback runs
  * once for each handle.
  *
  * Invariants (ucpx_worker_is_valid)

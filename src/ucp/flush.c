@@ -2,9 +2,9 @@
 /*
  * flush.c - flush of an endpoint and of a worker.
  *
- * A flush waits for active messages and accesses, not for tagged sends: a program may flush a window while one of its
- * synchronous sends is pending.  It is complete when none is under way, including any that begin meanwhile.  A peer
- * answers an access when it has performed it, so that a flush needs no message of its own.
+ * A flush waits for active messages and accesses, not for tagged sends: a program may flush an RMA window while one
+ * of its synchronous sends is pending.  It is complete when none is under way, including any that begin meanwhile.  A
+ * peer answers an access when it has performed it, so that a flush needs no message of its own.
  *
  * An access without a request that has failed is reported by the next flush of its endpoint, and of its worker.
  *

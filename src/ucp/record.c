@@ -6,13 +6,13 @@
  *              │        the callback runs      the client gives it up, before or after
  *              └──> FREE: refused, or complete when the call returns
  *
- * The library calls back within its own calls, of which no other may be made then.  So an operation that
- * ends is only put into the worker's list, and its callback runs when the library's call has returned:
- * in ucp_worker_progress(), which takes the list in its order.  A call that handles the end of its own
- * operation says so in worker->held, and that record does not enter the list.
+ * The library calls back within its own calls, and a callback must not make another one.  So an
+ * operation that ends is only put into the worker's list, and its callback runs when the library's call
+ * has returned: in ucp_worker_progress(), which takes the list in its order.  A call that handles the
+ * end of its own operation says so in worker->held, and that record does not enter the list.
  *
  * A record is COMPLETE while its callback runs, so that the client sees the result there, and so do other
- * threads.  Whoever gives it up then only marks it: is_reported.
+ * threads.  A thread that gives it up then only marks it: is_reported.
  *
  * Invariants (ucpx_worker_is_valid)
  *   I1  a record of a slab is FREE if and only if it is in the list of free ones

@@ -14,8 +14,8 @@
  *   I1  each region of a context is registered with each of its workers, except empty ones and those without rights, and
  *       ones that are being unmapped
  *
- * Threads   the lock of the context guards its lists.  Whoever holds it may take the lock of a worker, and not the other
- *           way round.  Nobody holds either of them while he waits for a peer: it may need them to make progress.
+ * Threads   the lock of the context guards its lists.  A thread that holds it may take the lock of a worker, and not the
+ *           other way round.  No thread holds either of them while it waits for a peer, which may need them to make progress.
  */
 #include "ucp/region.h"
 

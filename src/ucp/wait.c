@@ -11,11 +11,11 @@
  *   what arrives    the library sees to it: mbx_arm(), mbx_sleep()
  *   a signal        stays in is_signaled until ucp_worker_arm() or ucp_worker_wait() takes it
  *   an operation    that begins after ucp_worker_arm(), or while another thread sleeps, may need progress that nothing
- *                   which arrives would cause: is_armed lets ucpx_record_begin() wake who sleeps
+ *                   which arrives would cause: is_armed lets ucpx_record_begin() wake the sleeper
  *
  * Nobody sleeps while a callback is due or runs, or a flush waits: ucp_worker_progress() is called for these.  If
- * several threads use the worker, nobody falls asleep either just after something was reported: one of them may have
- * looked at its request before, and slept over its end.
+ * several threads use the worker, a thread also does not sleep just after something was reported: it may have
+ * checked its request before that, and would miss its end.
  */
 #include "ucp/door.h"
 

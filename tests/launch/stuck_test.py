@@ -37,7 +37,7 @@ STUCK = {
     "send_to_itself": (1, [0], ["send to 0 (tag 3 on context 1", "which is itself"]),
     "two_cycles": (4, [0, 1, 2, 3], ["cycle: 0 -> 1 -> 0", "cycle: 2 -> 3 -> 2"]),
     "beyond_the_window": (2, [0, 1], ["waits for tag 7 on context 1 from 1, which waits too", "its send to 0 (tag 8 on context 1, 4 bytes) is not received",
-                                      "the tag differs (", "the window is used up: rank 0 holds ", "cycle: 0 -> 1 -> 0"]),
+                                      "the tag differs (", "the space for unexpected messages is used up: rank 0 holds ", "cycle: 0 -> 1 -> 0"]),
 }
 # name: ranks.  No rank is deadlocked
 CONTROLS = {"late_sender": 2, "wait_any_beside": 3, "attach_forbidden": 2, "polling": 2, "waits_for_a_while": 2, "running_ring": 3}

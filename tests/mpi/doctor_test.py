@@ -83,7 +83,7 @@ STUCK = {
     "wait_all_beside": (3, [0, 1], ["is in MPI_Waitall", "of the 2 operations that it waits for, 1 cannot end, and it needs all",
                                     "waits for tag 7 on MPI_COMM_WORLD from 1, which waits too"]),
     "beyond_the_window": (2, [0, 1], ["waits for tag 7 on MPI_COMM_WORLD from 1, which waits too", "its send to 0 (tag 8 on MPI_COMM_WORLD",
-                                      "the tag differs (", "the window is used up: rank 0 holds ", "cycle: 0 -> 1 -> 0"]),
+                                      "the tag differs (", "the space for unexpected messages is used up: rank 0 holds ", "cycle: 0 -> 1 -> 0"]),
     "two_cycles": (4, [0, 1, 2, 3], ["cycle: 0 -> 1 -> 0", "cycle: 2 -> 3 -> 2"]),
 }
 CROWD = min(os.cpu_count() + 1, 9)  # more ranks than cores, on a small machine

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exec_component.c - can the Open MPI of this machine load the component?
+ * exec_component.c - finds out whether the Open MPI of this machine can load the component.
  *
- * A process of its own tries: it loads the component as Open MPI would, with the libmpi that the
- * linker finds, and asks that for its version.  The command may bring another Open MPI; then
- * that says that it has no component `matchbox`, and runs nothing.
+ * A process of its own tries: it loads the component as Open MPI would, with the libmpi that
+ * the linker finds, and asks it for its version.  The command may bring another Open MPI; then
+ * that one reports that it has no component `matchbox`, and runs nothing.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exec_launcher.c - whose launcher is the command, and does it suit?
+ * exec_launcher.c - finds out which MPI the launcher belongs to, and whether it suits the
+ * program.
  *
- * MPICH reaches Matchbox through libfabric (device ch4:ofi) or libucp (ch4:ucx); with another device
- * it runs over something else and says nothing of it.  `mpichversion` in the folder of the launcher tells the
- * device.  And the launcher of one MPI starts a program of another one as so many jobs of one rank, in
- * most cases without an error.  A launcher of a third MPI, or whose name is not known, is not judged.
+ * MPICH reaches Matchbox through libfabric (device ch4:ofi) or libucp (ch4:ucx); with another device it runs
+ * over something else and does not say so.  `mpichversion` in the folder of the launcher tells the device.
+ * The launcher of one MPI starts a program of another one as many jobs of one rank each, usually without an
+ * error.  A launcher of a third MPI, or one with an unknown name, is not judged.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,8 @@
 /*
  * exec_site.c - what the environment holds already.
  *
- * A site's profile may choose another way for messages.  A program that is started over Matchbox
- * and runs over something else says nothing of it: so this is said before it starts.  So may the command
- * itself, by options of mpiexec.
+ * A site's profile, or an option of mpiexec, may choose another way for messages.  A program that then
+ * runs over something else does not say so: mbx exec reports it before the program starts.
  */
 #include <errno.h>
 #include <stdio.h>

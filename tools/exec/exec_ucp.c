@@ -6,7 +6,7 @@
  * were.  LD_PRELOAD, which loads it into every process, is taken only where a program's RPATH leads to another libucp,
  * because an RPATH comes before LD_LIBRARY_PATH.  UCX's other libraries stay UCX's.
  *
- * Conditions that would keep messages off Matchbox are said before anything starts.
+ * Conditions that would keep messages off Matchbox are reported before anything starts.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -173,7 +173,7 @@ static bool programs_take_it(const struct tool *tool, char **argv)
         tool_error(tool,
                    "%s is set-user-ID or has file capabilities: the loader ignores "
                    "LD_LIBRARY_PATH for it, and its messages "
-                   "would not go over Matchbox",
+                   "would not go over Matchbox; run a copy without these rights",
                    path);
         return false;
     }

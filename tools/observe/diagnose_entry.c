@@ -2,8 +2,8 @@
 /*
  * diagnose_entry.c - an operation that a rank waits for, and why nothing completes it.
  *
- *   receive   messages that it nearly takes: what differs is said
- *   send      its receiver keeps no more messages of this sender (the window), or has not received it
+ *   receive   messages that it almost accepts, and what differs
+ *   send      its receiver keeps no more messages of this sender (credit), or has not received it
  *   either    the other side has described its operation (MPI_Send_init, MPI_Recv_init), and never started it
  */
 #include <inttypes.h>
@@ -175,7 +175,7 @@ void diagnose_say_window(FILE *out, const struct inspect_job *job, uint32_t whos
         return;
     words_of_rank(&job->ranks[whose], words);
     fprintf(out,
-            "    the window is used up: rank %s holds %" PRIu32
+            "    the space for unexpected messages is used up: rank %s holds %" PRIu32
             " messages that it has not received, and keeps no more of this sender "
             "(MBX_UNEXPECTED_MEMORY)\n",
             words, job->ranks[whose].state.counts[INSPECT_UNEXPECTED]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job_choose.c - finds the job that an option --job means.
+ * job_choose.c - finds the job that an option --job names.
  *
  * A number of 16 digits is the number of a job.  Any other text is compared with the observed jobs: the number of a job, a process,
  * a program.  A text that fits several jobs selects none.

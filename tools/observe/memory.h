@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.h - the memory of another process, which goes on meanwhile.
+ * memory.h - the memory of another process, which continues to run.
  */
 #ifndef TOOLS_MEMORY_H
 #define TOOLS_MEMORY_H

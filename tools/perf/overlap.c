@@ -78,7 +78,7 @@ static const char usage[] =
     "\n"
     "Definition\n"
     "  Three times are measured in turn, and each is the median of the repeats:\n"
-    "    comm      starts when a window is sent to posted receives, and ends when the\n"
+    "    comm      starts when a burst is sent to posted receives, and ends when the\n"
     "              receiver, which only waits, knows that it has received all of it\n"
     "    compute   a computation of about the same time (--compute), without any call\n"
     "    both      starts when the receives are posted.  The receiver then computes, and\n"

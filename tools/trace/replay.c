@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay.c - the events of one trace, done again with lists.
+ * replay.c - repeats the events of one trace with lists.
  *
  *   entries by {kind, number}: context ids, receives, messages
  *   context ─> recvs: r1 - r4 - r7     posted and not met, oldest first

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay.h - a recorded trace through a plain list: what would it have cost, was it right?
+ * replay.h - runs a recorded trace through plain lists: counts what they cost, and checks the answers.
  *
  * The list is the simplest matching engine there is: each queue of a context id in the
  * order of age, searched from its oldest end.  It gives the same answers as the engine that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace_clock.c - the clocks of the hosts of a job are laid side by side.
+ * trace_clock.c - aligns the clocks of the hosts of a job.
  *
  * A message never arrives before it is sent.  So if the clock of host b has to be moved by s, then
  *

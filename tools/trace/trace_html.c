@@ -2,12 +2,12 @@
 /*
  * trace_html.c - a job as one page: a summary that needs no script, and a timeline that is drawn by one.
  *
- *   trace_page.html   @TITLE@    of the window
+ *   trace_page.html   @TITLE@    of the page
  *                     @SUMMARY@  sections of HTML, and the timeline as a picture without messages
  *                     @DATA@     the job as arrays, in 100 ns
  *
- * The page asks nobody for anything: it has its styles and its script, and forbids itself all else.  Names of
- * communicators and ranks come from the program that was traced; none gets into the page unescaped.
+ * The page loads nothing: it contains its styles and its script, and forbids itself everything else.  Names
+ * of communicators and ranks come from the program that was traced; none gets into the page unescaped.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -323,7 +323,7 @@ static void put_picture(FILE *out, const struct job *job)
 static void put_timeline(FILE *out, const struct job *job)
 {
     static const char *const legend[] = {
-        "<span class=\"swatch there\"></span>there, does not wait",
+        "<span class=\"swatch there\"></span>does not wait",
         "<span class=\"swatch k0\"></span>waits for a late sender",
         "<span class=\"swatch k1\"></span>waits for a late receiver",
         "<span class=\"swatch k2\"></span>waits in a collective for the last rank",

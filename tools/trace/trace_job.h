@@ -6,7 +6,7 @@
  *                      \                      is the k-th of it that arrives at 1 from 0
  *   file of rank 1      arrive, post ... received
  *
- * Times are ns since the job's first event.  The hosts' clocks are laid side by side (trace_clock.c).
+ * Times are ns since the job's first event.  The hosts' clocks are aligned (trace_clock.c).
  */
 #ifndef TOOLS_TRACE_JOB_H
 #define TOOLS_TRACE_JOB_H

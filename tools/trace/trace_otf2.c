@@ -8,7 +8,7 @@
  *                           in the region `program` from its first event to its last one
  *   a wait                  a region with the name of what was awaited
  *   a message               MpiSend where it is sent, MpiRecv where its receive is complete
- *   a communicator          one of all locations: of members the traces say nothing
+ *   a communicator          one of all locations: the traces do not name the members
  */
 #include "trace_otf2.h"
 

@@ -5,7 +5,7 @@
  *   send ... leave ... sent       a half of what this rank sends: leave gives it the number that sent has
  *   arrive, post ... received     a half of what arrives: by the number of its message, or of its receive
  *
- * A file is what others wrote: whatever it names that is not there is left out.
+ * A file may come from anybody: events that name something missing are left out.
  */
 #include "trace_reading.h"
 

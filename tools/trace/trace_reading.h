@@ -3,7 +3,7 @@
  * trace_reading.h - what the parts of trace_job.c hand on to each other while the files of a job are read.
  *
  *   trace_read.c    events become halves: what a file has sent, what has arrived there
- *   trace_clock.c   the clocks of the hosts are laid side by side
+ *   trace_clock.c   aligns the clocks of the hosts
  *   trace_pair.c    halves become messages
  *   trace_job.c     the order of all that, and figures that follow from it
  */

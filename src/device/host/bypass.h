@@ -16,7 +16,7 @@
  * the device has answered:
  *
  *   the answer is in time    the message gets the receive
- *   the answer is too late   the device had matched the receive; the message is looked at again
+ *   the answer is too late   the device had matched the receive; the message is compared again
  *   the device is lost       as above, once all events of the device are handled; a receive that
  *                            was reclaimed for the message goes to the message
  *

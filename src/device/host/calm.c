@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * calm.c - has the device passed on what peers had sent before they died, or before the endpoint
- * began to close?
+ * calm.c - checks whether the device has passed on all that peers had sent before they died, or
+ * before the endpoint began to close.
  *
  * Only for a device elsewhere: a device in the loop has always done so.
  */

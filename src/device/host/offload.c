@@ -429,7 +429,9 @@ static int offload_on_open(struct mbx_ep *ep)
     err = offload_start(ep);
     if (err != 0) {
         if (err != -EOPNOTSUPP)
-            LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));
+            LOG_ERROR(
+                "cannot start the matching device: %s; without MBX_DEVICE software matches",
+                mbx_strerror(err));
         mem_free(ep->offload);
         ep->offload = NULL;
         ep->device = NULL;

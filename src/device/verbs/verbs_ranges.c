@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs_ranges.c - see verbs_ranges.h.
+ */
 #include "device/verbs/verbs_ranges.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net_valid.c - do the invariants of net.h hold?
+ * net_valid.c - checks the invariants of net.h.
  *
  * In the library only with MBX_CHECKS (base/check.h).
  */

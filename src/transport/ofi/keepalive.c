@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * keepalive.c - is a peer alive that something waits for?
+ * keepalive.c - finds out whether a peer that something waits for is alive.
  *
  * A peer that closes sends BYE, so a connection that breaks without one means a death.  A side
  * that only waits sends nothing that could fail: so check() sends a PING to a silent peer, and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * keepalive.h - is a peer alive that something waits for?  keepalive.c
+ * keepalive.h - finds out whether a peer that something waits for is alive: keepalive.c.
  */
 #ifndef OFI_KEEPALIVE_H
 #define OFI_KEEPALIVE_H

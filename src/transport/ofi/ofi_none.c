@@ -11,7 +11,8 @@
 static int open_nothing(const struct transport_config *config, struct transport **out)
 {
     (void)config, (void)out;
-    LOG_ERROR("this Matchbox was built without libfabric: it reaches no other machine");
+    LOG_ERROR("this Matchbox was built without libfabric: it reaches no other machine; build "
+              "it where libfabric's headers are installed");
     return -ENOTSUP;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_probe.c - does a peer to which sends fail still listen?
+ * tcp_probe.c - finds out whether a peer to which sends fail still listens.
  *
  *   packets leave                          no probe: the peer may compute, or be stopped
  *   they do not ─> TCP connect to it ─┬─> refused     its process has ended

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_probe.h - does a peer to which sends fail still listen?  tcp_probe.c
+ * tcp_probe.h - finds out whether a peer to which sends fail still listens: tcp_probe.c.
  */
 #ifndef OFI_TCP_PROBE_H
 #define OFI_TCP_PROBE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * alive.c - does a process of this machine still run?
+ * alive.c - finds out whether a process of this machine still runs.
  *
  * A killed process remains visible to kill() until its parent reaps it, so a pidfd is polled
  * instead: it becomes readable when the last thread is gone.  If numbers replace pids, the name

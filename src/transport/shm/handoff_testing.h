@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * handoff_testing.h - shared code of the tests of split endpoints: halves that record what they
- * heard, in memory that outlives them.
+ * received, in memory that outlives them.
  *
  * A half is the owner of an endpoint, or has taken it over; its peers are on the board: peer i
  * has board->address[i].  All packets delivered to it are recorded in notes, which both halves

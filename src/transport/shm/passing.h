@@ -7,7 +7,7 @@
  * segment if its owner passes the descriptor (SCM_RIGHTS).  Each such process has a socket with
  * an abstract name, which all processes of its network namespace find, and which ends with the
  * process: nothing remains.  A thread of the process answers there, so that an owner answers
- * also while it computes.
+ * even while it computes.
  *
  *   sender                            owner's thread
  *   request: cookie, key check ---->  is it ours, and is the key check right?

@@ -14,7 +14,7 @@
  * have the calls of the drawing.
  *
  * Neither side shows the job's key: each proves that it knows the key (siphash.h), the receiver
- * when it is mapped, the sender when its first packet is looked at.
+ * when it is mapped, the sender when its first packet is read.
  *
  * A killed process is noticed by polling: an endpoint that waits or polls for long asks the
  * system about some of its peers at intervals (sweep).
@@ -22,9 +22,9 @@
  * Threads: one at a time per endpoint, except for one that sleeps in shm_wait(): its
  * preparations for the sleep stay valid whatever other threads do, because they are not a state
  * of the endpoint.  The rings that it has armed are now cold rings, which ring the bell until a
- * poll makes them hot again; and if the bell has rung since the sleep began, the sleeper gets
- * up, whichever thread answers.  Different threads may use different endpoints of a process.
- * An endpoint is not usable in a child after fork().
+ * poll makes them hot again; and if the bell has rung since the sleep began, the sleeper wakes,
+ * whichever thread answers.  Different threads may use different endpoints of a process.  An
+ * endpoint is not usable in a child after fork().
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -213,7 +213,9 @@ static int create_segment(struct shm *shm, const struct transport_config *config
     int err = segment_create(&segment, &shm->own);
 
     if (err != 0) {
-        LOG_ERROR("shm: cannot make a segment, error %d %s", -err, strerror(-err));
+        LOG_ERROR(
+            "shm: cannot make a segment, error %d %s; raise ulimit -n, or the memory limit",
+            -err, strerror(-err));
         return err;
     }
     shm->address.place = shm->passes ? (uint32_t)getpid() : (uint32_t)shm->own->file->fd;

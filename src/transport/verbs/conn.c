@@ -321,7 +321,8 @@ void ib_link_ends(struct ib_link *link)
 
 void ib_conns_lose(struct ib *ib)
 {
-    LOG_ERROR("verbs: the adapter %s is lost: no peer can be reached through it any more",
+    LOG_ERROR("verbs: the adapter %s is lost: no peer can be reached through it any more; "
+              "check the adapter (ibv_devinfo), and restart the job",
               ib->hca.name);
     ib->is_lost = true;
     for (uint32_t i = 0; i < ib->conns.id_count; i++)
