@@ -43,6 +43,7 @@ static const char *const rndv_names[] = {
 };
 static const char *const oversubscribed_names[] = {"auto", "yes", "no", NULL};
 static const char *const leaks_names[] = {"off", "warn", NULL};
+static const char *const trace_for_names[] = {"all", "races", NULL};
 static const char *const on_divergence_names[] = {"stop", "go", NULL};
 static const char *const hang_then_names[] = {"go-on", "abort", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
@@ -113,6 +114,10 @@ static const struct param own[] = {
      "record sends, receives, matches and waits to new files in this folder; mbx trace reads "
      "them",
      AT(trace_folder)},
+    {"TRACE_FOR", PARAM_CHOICE, PARAM_USUAL, NULL, "all", 0, 0, trace_for_names,
+     "what MBX_TRACE records; races: only what mbx races needs, without waits, protocol steps "
+     "and probes that find nothing; mbx exec --races sets it",
+     AT(trace_for)},
     {"FLIGHT", PARAM_COUNT, PARAM_USUAL, "events", "0", 0, UINT64_C(1) << 20, NULL,
      "keep at least this many of the last events of each endpoint in memory, for mbx trace "
      "--flight and core files; 0: none",

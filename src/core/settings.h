@@ -32,6 +32,7 @@ enum device_choice {
 };
 enum match_at_choice { MATCH_AT_RECEIVER, MATCH_AT_SENDER };
 enum oversubscribed_choice { OVERSUBSCRIBED_AUTO, OVERSUBSCRIBED_YES, OVERSUBSCRIBED_NO };
+enum trace_for_choice { TRACE_FOR_ALL, TRACE_FOR_RACES };
 enum hang_then_choice { HANG_GO_ON, HANG_ABORT };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 enum device_holds_choice { DEVICE_HOLDS_AUTO, DEVICE_HOLDS_YES, DEVICE_HOLDS_NO };
@@ -70,7 +71,8 @@ struct settings {
     char stats_file[PARAM_STRING_MAX];
     char key[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];
-    uint64_t flight; /* events; 0: none */
+    uint64_t trace_for; /* enum trace_for_choice */
+    uint64_t flight;    /* events; 0: none */
     char flight_folder[PARAM_STRING_MAX];
     struct tuning tuning; /* derived from the others */
     struct transport_settings transports;

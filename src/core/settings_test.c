@@ -78,7 +78,7 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
                                     "VERBS_PINNED",  "FLIGHT",
                                     "FLIGHT_FOLDER", "RECORD",
                                     "REPLAY",        "REPLAY_ON_DIVERGENCE",
-                                    "SHUFFLE"};
+                                    "SHUFFLE",       "TRACE_FOR"};
 static const char *const advanced[] = {
     "REQUESTS",      "PEERS_MAX",    "WINDOW",           "SHM_ATTACH",    "WINDOW_PAYLOAD",
     "SHM_RING_SIZE", "DEVICE_LIST",  "DEVICE_THRESHOLD", "LAUNCHER_HOST", "VERBS_LIBRARY",

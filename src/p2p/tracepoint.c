@@ -14,6 +14,8 @@
 /* Is anything recorded?  Logs a setting that has no effect. */
 static bool tracepoint_is_wanted(const struct settings *set)
 {
+    if (set->trace_for != TRACE_FOR_ALL && set->trace_folder[0] == '\0')
+        LOG_WARN("MBX_TRACE_FOR has no effect without MBX_TRACE");
     if (set->flight_folder[0] != '\0' && set->flight == 0)
         LOG_WARN("MBX_FLIGHT_FOLDER has no effect without MBX_FLIGHT");
     if (set->flight != 0 && set->trace_folder[0] != '\0')
@@ -171,9 +173,40 @@ void tracepoint_catch_up(struct mbx_ep *ep)
 
 /* ---- events ---- */
 
+/* Does mbx races need it?  (tools/races: races_pair.c, races_read.c) */
+static bool is_for_races(const struct trace_event *event)
+{
+    switch ((unsigned)event->type) {
+    case TRACE_PEEK:
+        return event->partner != 0; /* it has found a message */
+    case TRACE_POST:
+    case TRACE_ARRIVE:
+    case TRACE_CANCEL:
+    case TRACE_CLAIM:
+    case TRACE_TAKE:
+    case TRACE_DISCARD:
+    case TRACE_DROP:
+    case TRACE_SEND:
+    case TRACE_LEAVE:
+    case TRACE_SENT:
+    case TRACE_RECEIVED:
+    case TRACE_AT:
+    case TRACE_EVENT:
+    case TRACE_REPORTED:
+        return true;
+    default:
+        return false; /* steps of protocols, waits */
+    }
+}
+
+static bool is_left_out(const struct mbx_ep *ep, const struct trace_event *event)
+{
+    return unlikely(ep_tracing(ep)->is_for_races) && !is_for_races(event);
+}
+
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 {
-    if (ep_tracing(ep)->recorder != NULL) {
+    if (ep_tracing(ep)->recorder != NULL && !is_left_out(ep, event)) {
         tracepoint_record_peers(ep);
         trace_record(ep_tracing(ep)->recorder, event);
     }
@@ -182,6 +215,8 @@ void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 
 void tracepoint_note(struct mbx_ep *ep, const struct trace_event *event)
 {
+    if (is_left_out(ep, event))
+        return;
     tracepoint_record_peers(ep);
     trace_record(ep_tracing(ep)->recorder, event);
 }

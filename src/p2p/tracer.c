@@ -18,6 +18,8 @@
  * The trace records the call that the program is in, and its place, when a wait has lasted
  * PLACE_AFTER, and when the program sends or receives for the first time after TRACE_AWAY_NS
  * without an event.
+ *
+ * With MBX_TRACE_FOR=races there are no waits, and only places that are asked for (mbx_trace_note).
  */
 #include "p2p/tracer.h"
 
@@ -110,9 +112,12 @@ static OUT_OF_LINE bool place_add(struct mbx_ep *ep, struct place *place)
 static void place_record(struct mbx_ep *ep, enum trace_at at_what)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
-    uint64_t address = caller_address(&t->learnt);
     struct place *place, new;
+    uint64_t address;
 
+    if (ep_tracing(ep)->is_for_races && at_what != TRACE_AT_CALL)
+        return;
+    address = caller_address(&t->learnt);
     if (address == 0)
         return;
     tracepoint_catch_up(ep);
@@ -230,8 +235,11 @@ static void wait_goes_on(struct mbx_ep *ep, uint64_t now)
 static unsigned tracer_checked(struct mbx_ep *ep)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
-    uint64_t now = trace_now(ep_tracing(ep)->recorder);
+    uint64_t now;
 
+    if (ep_tracing(ep)->is_for_races)
+        return PROGRESS_SLOW_CHECK; /* no waits */
+    now = trace_now(ep_tracing(ep)->recorder);
     if (t->from == 0)
         wait_begin(ep, now);
     else
@@ -473,6 +481,8 @@ int tracer_open(struct mbx_ep *ep, const struct trace_info *info)
         return err;
     }
     ep_tracing(ep)->tracer = t;
+    ep_tracing(ep)->is_for_races =
+        ep->settings.trace_folder[0] != '\0' && ep->settings.trace_for == TRACE_FOR_RACES;
     ep->recording.completed = tracer_completed;
     ep->recording.checked = tracer_checked;
     wait_is_recorded(ep);

@@ -19,6 +19,7 @@ struct ep_tracing {
     bool is_on;           /* with a trace, failpoints, or a watcher of unexpected messages: */
     bool notifies_device; /* the device watches them */
     bool is_late;         /* a send is in progress, and not recorded yet */
+    bool is_for_races;    /* MBX_TRACE_FOR=races: only what mbx races reads is recorded */
     uint32_t names_recorded, peers_recorded; /* the recorded value of changes (core/names.h),
                                                 and the number of recorded peers */
     struct tracer *tracer;                   /* or NULL; p2p/tracer.h */

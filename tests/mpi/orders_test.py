@@ -209,6 +209,14 @@ def spawned(run, folder, replays):
         compare_files(record, again)
         for job in jobs:
             compare_files(f"{record}/{job}", f"{again}/{job}", CHILDREN)
+        compared = run.order(record, "--compare", again)
+        check(compared.returncode == 0 and all(f"rank 1, {job}: equal\n" in compared.stdout for job in jobs), f"{compared.stdout}{compared.stderr}")
+        shutil.copy(f"{record}/{jobs[0]}/rank-0.mbxrec", f"{again}/{jobs[0]}/rank-1.mbxrec")
+        compared = run.order(record, "--compare", again)
+        check(compared.returncode == 1 and f"{again}/{jobs[0]}/rank-1.mbxrec" in compared.stderr, f"{compared.stdout}{compared.stderr}")
+        shutil.rmtree(f"{again}/{jobs[0]}")
+        compared = run.order(record, "--compare", again)
+        check(compared.returncode == 3 and f"rank 0, {jobs[0]}: only in {record}\n" in compared.stdout, f"{compared.stdout}{compared.stderr}")
     listed = run.order(record)
     check(listed.returncode == 0 and listed.stdout.count(f"spawned job: mbx order {record}/spawn-") == 2, listed.stdout)
     listed = run.order(f"{record}/{jobs[0]}", "--rank", "2").stdout

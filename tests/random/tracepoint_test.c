@@ -597,6 +597,72 @@ static void test_slow_rounds_are_waits(void **state)
     remove_folder(2);
 }
 
+/* A long message, a probe that finds nothing and one that finds a message, and a wait.  Returns how many events of each type
+ * both traces have. */
+static void tell_of_all(const struct configuration *config, const char *const *params,
+                        int counts[TRACE_TYPES])
+{
+    static struct trace_event e[EVENTS_MAX];
+    static char there[100000];
+    struct mbx_status status;
+    struct cluster cl;
+    mbx_request send, recv;
+
+    now_ns = CLOCK_S;
+    clock_set(given_clock);
+    make_folder();
+    cluster_open(&cl, config, 2, params);
+    assert_int_equal(mbx_probe(cl.eps[1], 0, CONTEXT, 3, 0, &status), 0);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 3, seeded_bytes(0, sizeof there),
+                              sizeof there, NULL, &send),
+                     0);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_probe(cl.eps[1], 0, CONTEXT, 3, 0, &status), 1);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 3, 0, there, sizeof there, NULL, &recv),
+                     0);
+    cluster_wait_error(&cl, 1, recv, 0);
+    cluster_wait_error(&cl, 0, send, 0);
+    wait_slowly(&cl, 30, 50);
+    wait_slowly(&cl, 12, 60 * CLOCK_US);
+    cluster_close(&cl);
+    clock_set(NULL);
+    for (int type = 0; type < TRACE_TYPES; type++) {
+        counts[type] = 0;
+        for (int who = 0; who < 2; who++)
+            counts[type] += count_of(e, events_about(who, true, e), (enum trace_type)type) +
+                            count_of(e, events_about(who, false, e), (enum trace_type)type);
+    }
+    remove_folder(2);
+}
+
+static void test_for_races(void **state)
+{
+    static const char *const for_races[] = {setting, "ADVERT=off", "TRACE_FOR=races", NULL};
+    static const enum trace_type both[] = {TRACE_POST,  TRACE_ARRIVE,   TRACE_SEND,
+                                           TRACE_LEAVE, TRACE_RECEIVED, TRACE_SENT};
+    const struct configuration *config = *state;
+    int all[TRACE_TYPES], few[TRACE_TYPES], left_out = 0;
+
+    if (!config_is_loop(config) || config_has_faults(config) ||
+        config_window(config) != UINT64_MAX)
+        return; /* these have clocks of their own */
+    tell_of_all(config, traced, all);
+    tell_of_all(config, for_races, few);
+    assert_true(all[TRACE_WAIT] > 0);
+    assert_int_equal(few[TRACE_WAIT] + few[TRACE_WAITED], 0);
+    assert_true(all[TRACE_PEEK] > 1);
+    assert_int_equal(few[TRACE_PEEK], 1); /* the one that has found a message */
+    for (int type = TRACE_RTS; type <= TRACE_HAND; type++) {
+        assert_int_equal(few[type], 0);
+        left_out += all[type];
+    }
+    assert_true(left_out > 0);
+    for (size_t i = 0; i < ARRAY_COUNT(both); i++) {
+        assert_true(all[both[i]] > 0);
+        assert_int_equal(few[both[i]], all[both[i]]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -611,6 +677,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_one_record),
         cmocka_unit_test(test_rounds_without_result_stay_idle),
         cmocka_unit_test(test_slow_rounds_are_waits),
+        cmocka_unit_test(test_for_races),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));

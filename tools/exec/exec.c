@@ -592,6 +592,7 @@ static bool set_up_races(const struct tool *tool, const struct arguments *args,
     if (!exec_order_trace(tool, s->record, args->force))
         return false;
     add_anew(s, "MBX_TRACE", s->record);
+    add(s, "MBX_TRACE_FOR", "races", NULL, false);
     add(s, "OMPI_MCA_coll", COLLECTIVES, NULL, false);
     if (set != NULL && strcmp(set, COLLECTIVES) != 0 && !args->force)
         tool_error(tool,

@@ -41,9 +41,9 @@ static const char usage[] =
     "  -r, --rank=R       this rank alone (default: all)\n"
     "  -f, --from=N       from event N on (default: 1)\n"
     "  -c, --compare=DIR2\n"
-    "                     the first event of each rank that differs from that in DIR2.  The\n"
-    "                     exit status is 3 if messages differ, and 0 if only tests and\n"
-    "                     probes that found nothing differ, or nothing\n"
+    "                     the first event of each rank, also of spawned jobs, that differs\n"
+    "                     from that in DIR2.  The exit status is 3 if messages differ, and\n"
+    "                     0 if only tests and probes that found nothing differ, or nothing\n"
     "  -h, --help         this text\n";
 
 static const struct option options[] = {{"rank", required_argument, NULL, 'r'},
@@ -230,8 +230,9 @@ static bool has_rank(const char *folder, uint32_t rank)
     return access(path, F_OK) == 0;
 }
 
-/* Says which communicators of the rank have a record in the first folder, and none in the second.  True: there is one. */
-static bool show_lone(const char *folder, const char *other, uint32_t rank)
+/* Says which communicators of the rank, or which spawned jobs, have a record in the first folder, and none in the second: folders
+ * whose names begin with this.  True: there is one. */
+static bool show_lone(const char *folder, const char *other, const char *begin, uint32_t rank)
 {
     DIR *entries = opendir(folder);
     char mine[PATH_MAX], others[PATH_MAX];
@@ -239,7 +240,7 @@ static bool show_lone(const char *folder, const char *other, uint32_t rank)
     struct dirent *entry;
 
     while (entries != NULL && (entry = readdir(entries)) != NULL) {
-        if (strncmp(entry->d_name, REPLAY_COMM, strlen(REPLAY_COMM)) != 0)
+        if (strncmp(entry->d_name, begin, strlen(begin)) != 0)
             continue;
         snprintf(mine, sizeof mine, "%s/%s", folder, entry->d_name);
         snprintf(others, sizeof others, "%s/%s", other, entry->d_name);
@@ -257,7 +258,7 @@ static bool show_lone(const char *folder, const char *other, uint32_t rank)
 static int show_parts(const struct tool *tool, const struct arguments *args, uint32_t rank)
 {
     DIR *entries = opendir(args->folder);
-    char folder[PATH_MAX], other[PATH_MAX], part[64];
+    char folder[PATH_MAX], other[PATH_MAX], part[128];
     struct dirent *entry;
     bool is_read = true, differ = false;
 
@@ -268,7 +269,7 @@ static int show_parts(const struct tool *tool, const struct arguments *args, uin
         if (strncmp(entry->d_name, REPLAY_COMM, strlen(REPLAY_COMM)) != 0)
             continue;
         snprintf(folder, sizeof folder, "%s/%s", args->folder, entry->d_name);
-        snprintf(part, sizeof part, ", %.60s", entry->d_name);
+        snprintf(part, sizeof part, "%.60s, %.60s", args->part, entry->d_name);
         if (!has_rank(folder, rank))
             continue;
         of_part.folder = folder;
@@ -286,8 +287,8 @@ static int show_parts(const struct tool *tool, const struct arguments *args, uin
     if (entries != NULL)
         closedir(entries);
     if (args->other != NULL) {
-        differ = show_lone(args->folder, args->other, rank) || differ;
-        differ = show_lone(args->other, args->folder, rank) || differ;
+        differ = show_lone(args->folder, args->other, REPLAY_COMM, rank) || differ;
+        differ = show_lone(args->other, args->folder, REPLAY_COMM, rank) || differ;
     }
     return !is_read ? -1 : differ;
 }
@@ -302,6 +303,57 @@ static uint32_t ranks_of(const struct tool *tool, const char *folder)
         return ranks;
     tool_error(tool, "%s", error);
     return 0;
+}
+
+/* All ranks of a job, or the one that is asked for.  As show_rank(). */
+static int show_job(const struct tool *tool, const struct arguments *args)
+{
+    bool is_one = args->rank != UINT64_MAX, is_read = true, differ = false;
+    uint32_t first = is_one ? (uint32_t)args->rank : 0;
+    uint32_t end = is_one ? first + 1 : ranks_of(tool, args->folder);
+
+    if (end == 0)
+        return -1;
+    for (uint32_t rank = first; rank < end; rank++) {
+        int shown = show_rank(tool, args, rank), parts = show_parts(tool, args, rank);
+
+        is_read = is_read && shown >= 0 && parts >= 0;
+        differ = differ || shown > 0 || parts > 0;
+    }
+    return !is_read ? -1 : differ;
+}
+
+/* Compares the jobs that ranks have spawned.  As show_rank(). */
+static int compare_spawned(const struct tool *tool, const struct arguments *args)
+{
+    DIR *entries = opendir(args->folder);
+    char folder[PATH_MAX], other[PATH_MAX], part[64];
+    bool is_read = true, differ = false;
+    struct dirent *entry;
+
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        struct arguments of_job = *args;
+        int shown;
+
+        if (strncmp(entry->d_name, REPLAY_SPAWNED, strlen(REPLAY_SPAWNED)) != 0)
+            continue;
+        snprintf(folder, sizeof folder, "%s/%s", args->folder, entry->d_name);
+        snprintf(other, sizeof other, "%s/%s", args->other, entry->d_name);
+        snprintf(part, sizeof part, ", %.60s", entry->d_name);
+        if (!has_rank(folder, 0) || !has_rank(other, 0))
+            continue; /* show_lone() names it */
+        of_job.folder = folder;
+        of_job.other = other;
+        of_job.part = part;
+        shown = show_job(tool, &of_job);
+        is_read = is_read && shown >= 0;
+        differ = differ || shown > 0;
+    }
+    if (entries != NULL)
+        closedir(entries);
+    differ = show_lone(args->folder, args->other, REPLAY_SPAWNED, 0) || differ;
+    differ = show_lone(args->other, args->folder, REPLAY_SPAWNED, 0) || differ;
+    return !is_read ? -1 : differ;
 }
 
 static int read_arguments(const struct tool *tool, int argc, char **argv,
@@ -330,9 +382,7 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
 static int run(const struct tool *tool, int argc, char **argv)
 {
     struct arguments args = {.rank = UINT64_MAX, .from = 1, .part = ""};
-    bool is_read = true, differ = false;
-    uint32_t ranks, first;
-    int status;
+    int status, shown, spawned = 0;
 
     if (argc > 1 && argv[1][0] != '-') {
         args.folder = argv[1];
@@ -348,19 +398,14 @@ static int run(const struct tool *tool, int argc, char **argv)
         return tool_usage_error(tool, "DIR is missing");
     if (optind < argc)
         return tool_usage_error(tool, "one DIR, and --compare DIR2; got '%s'", argv[optind]);
-    first = args.rank == UINT64_MAX ? 0 : (uint32_t)args.rank;
-    ranks = args.rank == UINT64_MAX ? ranks_of(tool, args.folder) : first + 1;
-    if (ranks == 0)
-        return TOOL_FAILED;
-    for (uint32_t rank = first; rank < ranks; rank++) {
-        int shown = show_rank(tool, &args, rank), parts = show_parts(tool, &args, rank);
-
-        is_read = is_read && shown >= 0 && parts >= 0;
-        differ = differ || shown > 0 || parts > 0;
-    }
-    if (args.rank == UINT64_MAX && args.other == NULL)
+    shown = show_job(tool, &args);
+    if (args.rank == UINT64_MAX && args.other != NULL)
+        spawned = compare_spawned(tool, &args);
+    else if (args.rank == UINT64_MAX && shown >= 0)
         print_spawned(args.folder);
-    return !is_read ? TOOL_FAILED : differ ? ORDER_DIFFERS : TOOL_DONE;
+    if (shown < 0 || spawned < 0)
+        return TOOL_FAILED;
+    return shown > 0 || spawned > 0 ? ORDER_DIFFERS : TOOL_DONE;
 }
 
 const struct tool tool_order = {

@@ -2,7 +2,7 @@
 /*
  * races.h - the parts of `mbx races`.
  *
- *   DIR: traces, records ── races_read.c ──> a job ── races_order.c ──> alternatives ── races_group.c ──> groups
+ *   DIR: traces, records ── races_pair.c, races_read.c ──> a job ── races_order.c ──> alternatives ── races_group.c ──> groups
  *                                                                                           └── races_report.c: text, JSON
  */
 #ifndef TOOLS_RACES_H
@@ -31,8 +31,8 @@ struct races_event {
 };
 
 struct races_send {
-    uint32_t message; /* of the traces */
-    uint32_t place;   /* where it was sent: index, or JOB_NOBODY */
+    uint32_t place; /* where it was sent: index, or JOB_NOBODY */
+    bool is_empty;  /* it has no bytes */
 };
 
 struct races_run {
@@ -41,7 +41,9 @@ struct races_run {
     struct races_job job;       /* a rank is a trace */
     struct races_event *events; /* of each receive */
     struct races_send *sends;   /* of each message */
-    uint64_t unchecked;         /* receives from any source that are no events */
+    uint64_t *comms; /* of each communicator of the job: generation << 32 | context id */
+    size_t comm_count;
+    uint64_t unchecked; /* receives from any source that are no events */
     char (*problems)[RACES_PROBLEM];
     size_t problem_count;
     bool lacks_memory; /* this is the last problem */

@@ -136,13 +136,18 @@ static bool is_probe(const struct races_event *event)
 static void put_site(const struct races_run *run, uint32_t receive, char text[RACES_TEXT])
 {
     const struct races_event *event = &run->events[receive];
-    const struct job_message *m =
-        &run->traces.messages[run->sends[run->job.receives[receive].message].message];
+    const struct races_message *message =
+        &run->job.messages[run->job.receives[receive].message];
+    const uint64_t comm = run->comms[message->comm];
+    const struct job_message m = {.from = message->from,
+                                  .to = message->to,
+                                  .context_id = (uint32_t)comm,
+                                  .tag = comm >> 32 << 32 | message->tag};
     char communicator[JOB_COMMUNICATOR_TEXT], call[REPLAY_TEXT], place[JOB_PLACE_TEXT];
     const char *line = NULL;
 
     replay_signature_text(&event->signature,
-                          job_message_communicator(&run->traces, m, communicator), call);
+                          job_message_communicator(&run->traces, &m, communicator), call);
     if (job_place_text(&run->traces, event->place, place) != NULL)
         line = strstr(place, " at ");
     snprintf(text, RACES_TEXT, "%s%s (%s)", is_probe(event) ? "probe" : "receive",
@@ -367,7 +372,7 @@ static uint32_t group_of(struct adding *a, uint32_t receive, uint32_t other,
 
 static bool is_empty(const struct races_run *run, uint32_t message)
 {
-    return run->traces.messages[run->sends[message].message].size == 0;
+    return run->sends[message].is_empty;
 }
 
 static void add_alternative(void *arg, uint32_t receive, uint32_t other)

@@ -95,8 +95,9 @@ struct finder {
     /* of by_channel[i..]: the first position at which one is known to have arrived, at its receiver, or its sender */
     uint32_t *reported, *sent;
     uint32_t *seen; /* of each message: the first position at which its rank is told of it */
-    /* the receive and the message that are looked at */
+    /* the receive and the message that are looked at; first_for() of the receive and each channel of its rank */
     uint32_t receive, message;
+    uint32_t *firsts;
     struct cut cuts[2];
     uint32_t turn, looks;
     bool grows, is_undecided;
@@ -385,23 +386,6 @@ static void arrivals_make(struct finder *f)
         }
 }
 
-/* How many messages of the channel have arrived at a position, by one of the two. */
-static uint32_t count_until(const uint32_t *positions, const struct channel *c,
-                            uint32_t position)
-{
-    uint32_t low = 0, high = c->count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (positions[c->first + middle] <= position)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* ---- what ranks know ---- */
 
 static const uint32_t *known_at(const struct finder *f, uint32_t rank, uint32_t position)
@@ -579,15 +563,16 @@ static void has_arrived(const struct finder *f, struct cut *cut, uint32_t channe
                   message_at(f, &f->channels[channel], index)->sent);
 }
 
-static uint32_t arrived(const struct finder *f, const struct cut *cut, uint32_t channel)
+/* Has the message of this index arrived? */
+static bool is_there(const struct finder *f, const struct cut *cut, uint32_t channel,
+                     uint32_t index)
 {
     const struct channel *c = &f->channels[channel];
-    uint32_t by_report = count_until(f->reported, c, cut->done[c->to]);
-    uint32_t by_sent = count_until(f->sent, c, cut->done[c->from]);
-    uint32_t most = by_report > by_sent ? by_report : by_sent;
     const struct arrived *own = &cut->arrived[channel];
+    uint32_t at = c->first + index - 1;
 
-    return own->turn == f->turn && own->count > most ? own->count : most;
+    return f->reported[at] <= cut->done[c->to] || f->sent[at] <= cut->done[c->from] ||
+           (own->turn == f->turn && index <= own->count);
 }
 
 /* Must y have ended in the cut, because of a message that has arrived there, or of the one that is looked at? */
@@ -601,7 +586,7 @@ static bool must_end(const struct finder *f, const struct cut *cut,
     for (uint32_t i = rank->channel; i < rank->channel + rank->channels; i++) {
         uint32_t first = first_for(f, y, &f->channels[i]);
 
-        if (first != RACES_NONE && first <= arrived(f, cut, i))
+        if (first != RACES_NONE && is_there(f, cut, i, first))
             return true;
         if (first == m->index && i == m->channel && y->post < r->post &&
             y->message != f->message) /* a probe may have found it */
@@ -697,8 +682,8 @@ static bool is_unmatched(const struct finder *f, const struct cut *cut)
     const struct races_receive *r = &f->job->receives[f->receive];
     const struct rank *rank = &f->ranks[r->rank];
 
-    for (uint32_t i = rank->channel; i < rank->channel + rank->channels; i++)
-        if (first_for(f, r, &f->channels[i]) <= arrived(f, cut, i))
+    for (uint32_t i = 0; i < rank->channels; i++)
+        if (f->firsts[i] != RACES_NONE && is_there(f, cut, rank->channel + i, f->firsts[i]))
             return false;
     return true;
 }
@@ -762,9 +747,11 @@ static void find_of_receive(struct finder *f, uint32_t number, uint64_t *undecid
     const struct races_receive *r = &f->job->receives[number];
     const struct rank *rank = &f->ranks[r->rank];
 
-    for (uint32_t i = rank->channel; i < rank->channel + rank->channels; i++) {
-        const struct channel *c = &f->channels[i];
-        uint32_t index = first_for(f, r, c);
+    for (uint32_t i = 0; i < rank->channels; i++)
+        f->firsts[i] = first_for(f, r, &f->channels[rank->channel + i]);
+    for (uint32_t i = 0; i < rank->channels; i++) {
+        const struct channel *c = &f->channels[rank->channel + i];
+        uint32_t index = f->firsts[i];
 
         if (index == RACES_NONE || c->from == f->job->messages[r->message].from)
             continue;
@@ -800,6 +787,7 @@ static bool allocate(struct finder *f)
     size_t messages = job->message_count + 1u;
 
     f->ranks = block_of(f, f->n + 1u, sizeof *f->ranks);
+    f->firsts = block_of(f, f->n + 1u, sizeof *f->firsts); /* a channel for each sender */
     f->channels = block_of(f, messages, sizeof *f->channels);
     f->by_channel = block_of(f, messages, sizeof(uint32_t));
     f->reported = block_of(f, messages, sizeof(uint32_t));
@@ -822,8 +810,8 @@ static bool allocate(struct finder *f)
             f->groupings[i].latest == NULL)
             return false;
     }
-    return f->ranks != NULL && f->channels != NULL && f->by_channel != NULL &&
-           f->reported != NULL && f->sent != NULL && f->seen != NULL;
+    return f->ranks != NULL && f->firsts != NULL && f->channels != NULL &&
+           f->by_channel != NULL && f->reported != NULL && f->sent != NULL && f->seen != NULL;
 }
 
 static int find(struct finder *f, uint64_t *undecided)

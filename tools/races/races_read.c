@@ -9,8 +9,8 @@
  *   peek that finds, claim   LOOK
  *   cancel                   CANCEL
  *
- * Which send and which arrival are one message is known from tools/trace, which has read the files before: it says by their numbers
- * which events of a file are about which message.  Others may have written the files: each number is looked up, and parts that do
+ * Which send and which arrival are one message is known from races_pair.c, which has read the files before: it says by their
+ * numbers which events of a file are about which message.  Others may have written the files: each number is looked up, and parts that do
  * not belong together are a problem of the run.
  */
 #include <dirent.h>
@@ -25,6 +25,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "races.h"
+#include "races_pair.h"
 
 /* A message whose sender, or receiver, has no trace. */
 #define LEFT_OUT (RACES_NONE - 1)
@@ -47,7 +48,7 @@ struct reading {
     struct races_run *run;
     struct hash comms;
     size_t receive_slots, problem_slots;
-    uint32_t *message_of; /* of the traces: the message of the job, or LEFT_OUT */
+    struct pairs pairs;
     /* of the file that is read */
     uint32_t rank;
     const struct trace_words *words;
@@ -130,6 +131,17 @@ static bool comm_is(const void *arg, const void *slot, const void *key)
 
 static const struct hash_kind by_key = {sizeof(struct comm), comm_hash, comm_is};
 
+static bool keep_comm(struct races_run *run, uint64_t key)
+{
+    uint64_t *more = mem_realloc(run->comms, (run->comm_count + 1) * sizeof *more);
+
+    if (more == NULL)
+        return false;
+    run->comms = more;
+    run->comms[run->comm_count++] = key;
+    return true;
+}
+
 /* Slots begin with a word that is not 0: the key is one more. */
 static bool comm_of(struct reading *r, uint32_t context_id, uint64_t tag, uint32_t *number)
 {
@@ -139,11 +151,9 @@ static bool comm_of(struct reading *r, uint32_t context_id, uint64_t tag, uint32
         hash_find(&r->comms, &by_key, NULL, comm_hash(NULL, &comm), &comm);
 
     if (slot == NULL) {
-        comm.number = (uint32_t)r->comms.count;
-        if (comm.key == 0 || hash_add(&r->comms, &by_key, NULL, &comm) != 0)
-            return false;
-        *number = comm.number;
-        return true;
+        *number = comm.number = (uint32_t)r->comms.count;
+        return comm.key != 0 && keep_comm(r->run, comm.key - 1) &&
+               hash_add(&r->comms, &by_key, NULL, &comm) == 0;
     }
     *number = slot->number;
     return true;
@@ -151,63 +161,63 @@ static bool comm_of(struct reading *r, uint32_t context_id, uint64_t tag, uint32
 
 /* ---- messages ---- */
 
-/* Reads the messages that were sent, and whose receiver is known. */
+/* The messages that were sent, and whose receiver is known. */
 static bool read_messages(struct reading *r)
 {
     struct races_run *run = r->run;
-    const struct job *traces = &run->traces;
-    size_t count = traces->message_count;
+    const struct halves *sends = &r->pairs.sends;
+    size_t count = r->pairs.messages;
 
-    if (count >= RACES_NONE)
+    if (count >= LEFT_OUT)
         return false;
     run->job.messages = mem_calloc(count + 1, sizeof *run->job.messages);
     run->sends = mem_calloc(count + 1, sizeof *run->sends);
-    r->message_of = mem_calloc(count + 1, sizeof *r->message_of);
-    if (run->job.messages == NULL || run->sends == NULL || r->message_of == NULL)
+    if (run->job.messages == NULL || run->sends == NULL)
         return false;
-    for (size_t i = 0; i < count; i++) {
-        const struct job_message *m = &traces->messages[i];
-        uint32_t number = run->job.message_count;
+    for (uint32_t rank = 0; rank < run->traces.rank_count; rank++)
+        for (size_t i = 0; i < sends->of_rank[rank].count; i++) {
+            const struct half *half = &sends->all[sends->of_rank[rank].first + i];
+            struct races_message *message;
 
-        r->message_of[i] = LEFT_OUT;
-        if (m->from == JOB_NOBODY || m->to == JOB_NOBODY || m->send == JOB_NEVER)
-            continue;
-        r->message_of[i] = number;
-        run->job.messages[number] = (struct races_message){
-            .from = m->from, .to = m->to, .tag = (uint32_t)m->tag, .receive = RACES_NONE};
-        if (!comm_of(r, m->context_id, m->tag, &run->job.messages[number].comm))
-            return false;
-        run->sends[number] = (struct races_send){.message = (uint32_t)i, .place = JOB_NOBODY};
-        run->job.message_count++;
-    }
+            if (half->message == JOB_NOBODY)
+                continue;
+            message = &run->job.messages[half->message];
+            *message = (struct races_message){.from = rank,
+                                              .to = half->peer,
+                                              .tag = (uint32_t)half->tag,
+                                              .receive = RACES_NONE};
+            if (!comm_of(r, half->context_id, half->tag, &message->comm))
+                return false;
+            run->sends[half->message] =
+                (struct races_send){.place = JOB_NOBODY, .is_empty = half->empty != 0};
+        }
+    run->job.message_count = (uint32_t)count;
     return true;
-}
-
-static void of_event(struct reading *r, uint64_t event, uint32_t message)
-{
-    if (event != 0 && event <= r->events)
-        r->of_event[event] = message;
 }
 
 /* Which events of this file are about which messages. */
 static bool find_events(struct reading *r)
 {
-    const struct job *traces = &r->run->traces;
+    const struct halves *sends = &r->pairs.sends, *arrivals = &r->pairs.arrivals;
+    const struct half *half;
 
-    r->events = traces->ranks[r->rank].events;
+    r->events = r->run->traces.ranks[r->rank].events;
     r->of_event = mem_alloc((r->events + 1) * sizeof *r->of_event);
     if (r->of_event == NULL)
         return false;
     memset(r->of_event, 0xff, (r->events + 1) * sizeof *r->of_event);
-    for (size_t i = 0; i < traces->message_count; i++) {
-        const struct job_message *m = &traces->messages[i];
+    for (size_t i = 0; i < sends->of_rank[r->rank].count; i++) {
+        half = &sends->all[sends->of_rank[r->rank].first + i];
+        r->of_event[half->event] = half->message != JOB_NOBODY ? half->message : LEFT_OUT;
+    }
+    for (size_t i = 0; i < arrivals->of_rank[r->rank].count; i++) {
+        uint32_t message;
 
-        if (m->from == r->rank && m->send != JOB_NEVER)
-            of_event(r, m->send_event, r->message_of[i]);
-        if (m->to == r->rank && m->arrive != JOB_NEVER) {
-            of_event(r, m->arrive_event, r->message_of[i]);
-            of_event(r, m->post_event, r->message_of[i]);
-        }
+        half = &arrivals->all[arrivals->of_rank[r->rank].first + i];
+        message = half->message != JOB_NOBODY ? half->message : LEFT_OUT;
+        r->of_event[half->event] = message;
+        if (half->post != 0)
+            r->of_event[half->post] = message;
     }
     return true;
 }
@@ -711,8 +721,8 @@ int races_read(struct races_run *run, const char *folder)
         is_done = races_problem(
             run, "%s: there are no traces: mbx exec --races=DIR writes them", folder);
     else if (is_done && count != 0)
-        is_done = job_read(&run->traces, paths, count) == 0 && read_all(&r);
-    mem_free(r.message_of);
+        is_done = pairs_read(&r.pairs, &run->traces, paths, count) == 0 && read_all(&r);
+    pairs_free(&r.pairs);
     hash_fini(&r.comms);
     /* the job's ranks point to these paths, which are needed no more */
     free_paths(paths, count);
@@ -731,10 +741,12 @@ void races_run_free(struct races_run *run)
     mem_free(run->job.receives);
     mem_free(run->events);
     mem_free(run->sends);
+    mem_free(run->comms);
     if (run->traces.ranks != NULL)
         job_free(&run->traces);
     run->traces = (struct job){.rank_count = 0};
     run->job = (struct races_job){.rank_count = 0};
     run->events = NULL;
     run->sends = NULL;
+    run->comms = NULL;
 }

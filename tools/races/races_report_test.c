@@ -120,7 +120,7 @@ int races_read(struct races_run *run, const char *folder)
     make_ranks(run, 2 * receives + 1);
     run->job.message_count = made->count;
     run->job.messages = mem_calloc(made->count + 1, sizeof *run->job.messages);
-    run->traces.messages = mem_calloc(made->count + 1, sizeof *run->traces.messages);
+    run->comms = mem_calloc(1, sizeof *run->comms);
     run->sends = mem_calloc(made->count + 1, sizeof *run->sends);
     run->job.receives = mem_calloc(receives + 1, sizeof *run->job.receives);
     run->events = mem_calloc(receives + 1, sizeof *run->events);
@@ -130,9 +130,8 @@ int races_read(struct races_run *run, const char *folder)
         run->job.messages[i] = (struct races_message){.from = made->sent[i].from,
                                                       .tag = made->sent[i].tag,
                                                       .receive = run->job.receive_count};
-        run->traces.messages[i].size = 8;
         run->sends[i] = (struct races_send){
-            .message = i, .place = made->sent[i].line != 0 ? made->sent[i].line : JOB_NOBODY};
+            .place = made->sent[i].line != 0 ? made->sent[i].line : JOB_NOBODY};
         add_op(run, made->sent[i].from, RACES_SEND, i);
         make_receive(run, made, i);
     }
@@ -148,7 +147,7 @@ void races_run_free(struct races_run *run)
     mem_free(run->job.ranks);
     mem_free(run->traces.ranks);
     mem_free(run->job.messages);
-    mem_free(run->traces.messages);
+    mem_free(run->comms);
     mem_free(run->sends);
     mem_free(run->job.receives);
     mem_free(run->events);

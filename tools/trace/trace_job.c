@@ -146,6 +146,8 @@ static bool read_all(struct reading *r, char **paths, struct trace_reader *reade
     read_headers(job, paths, reader);
     if (!read_files(r, reader))
         return false;
+    if (r->each != NULL)
+        return true;
     if (!pair_halves(r))
         return false;
     if (!clocks_align(r))
@@ -156,10 +158,10 @@ static bool read_all(struct reading *r, char **paths, struct trace_reader *reade
     return order_all(job);
 }
 
-int job_read(struct job *job, char **paths, size_t count)
+int job_read_events(struct job *job, char **paths, size_t count, job_event_fn *each, void *arg)
 {
     struct trace_reader *reader = mem_alloc(sizeof *reader);
-    struct reading r = {.job = job};
+    struct reading r = {.job = job, .each = each, .arg = arg};
     bool is_read = false;
 
     *job = (struct job){.rank_count = count};
@@ -178,10 +180,15 @@ int job_read(struct job *job, char **paths, size_t count)
     mem_free(r.posts);
     hash_fini(&r.names);
     mem_free(reader);
-    if (is_read && job_explain(job) == 0)
+    if (is_read && (each != NULL || job_explain(job) == 0))
         return 0;
     job_free(job);
     return -ENOMEM;
+}
+
+int job_read(struct job *job, char **paths, size_t count)
+{
+    return job_read_events(job, paths, count, NULL, NULL);
 }
 
 void job_free(struct job *job)

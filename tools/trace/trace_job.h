@@ -144,6 +144,13 @@ struct job {
 /* Reads files.  0, also if some of them are not whole or cannot be read (ranks[].error); -ENOMEM.
  * Undone by job_free(). */
 int job_read(struct job *job, char **paths, size_t count);
+
+/* As job_read(), for a caller that pairs messages itself: the job has its ranks and places, and no messages, waits or steps.  each
+ * gets the other events: the number of an event in its file, from 1 on, and the rank of its source, or JOB_NOBODY.  It returns
+ * false if there is no memory. */
+typedef bool job_event_fn(void *arg, uint32_t rank, uint64_t number, uint32_t peer,
+                          const struct trace_event *event);
+int job_read_events(struct job *job, char **paths, size_t count, job_event_fn *each, void *arg);
 void job_free(struct job *job);
 
 /* "rank 3"; or "process 4711-0" where nobody said which rank it was. */

@@ -408,8 +408,21 @@ static bool read_depths(struct reading *r)
     return true;
 }
 
+/* Somebody else reads it; where ranks and places are is known here. */
+static bool pass_on(struct reading *r, const struct trace_event *e)
+{
+    if (e->type == TRACE_PEER)
+        return read_peer(r, e);
+    if (e->type == TRACE_PLACE)
+        return read_place(r, e);
+    return r->each(r->arg, r->rank, r->job->ranks[r->rank].events, rank_of_peer(r, e->source),
+                   e);
+}
+
 static bool read_event(struct reading *r, const struct trace_event *e)
 {
+    if (r->each != NULL)
+        return pass_on(r, e);
     switch ((unsigned)e->type) {
     case TRACE_PEER:
         return read_peer(r, e);

@@ -30,6 +30,8 @@ struct name;
 /* The receives, messages and sends that a file names. */
 struct reading {
     struct job *job;
+    job_event_fn *each; /* gets the events, or NULL */
+    void *arg;
     /* of all files */
     struct job_message *sends, *arrivals;
     size_t send_count, send_capacity, arrival_count, arrival_capacity, wait_capacity,
