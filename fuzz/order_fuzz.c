@@ -21,6 +21,7 @@
 #include "base/base.h"
 #include "base/caller.h"
 #include "base/log.h"
+#include "base/temporary.h"
 #include "fuzz/program.h"
 #include "replay/code.h"
 
@@ -156,7 +157,7 @@ static void write_places(struct input *in, const char *path)
 static void remove_folder(const char *folder)
 {
     static const char *const kinds[] = {"mbxrec", "mbxlate", "mbxplaces"};
-    char path[96];
+    char path[TEMPORARY_SIZE + 32];
 
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
         snprintf(path, sizeof path, "%s/rank-0.%s", folder, kinds[i]);
@@ -167,14 +168,14 @@ static void remove_folder(const char *folder)
 
 static void file(struct input *in, bool is_of_places)
 {
-    char folder[] = "/tmp/order-fuzz-XXXXXX", path[64], error[PATH_MAX + 128];
+    char folder[TEMPORARY_SIZE], path[TEMPORARY_SIZE + 32], error[PATH_MAX + 128];
     const struct replay_job job = {.rank = 0, .size = 2};
     struct replay_reader *reader;
     struct replay_event event;
     struct replay_judge *judge;
     uint64_t count = 0, read = 0;
 
-    require(mkdtemp(folder) != NULL, "mkdtemp");
+    require(mkdtemp(temporary_name(folder, "order-fuzz")) != NULL, "mkdtemp");
     snprintf(path, sizeof path, "%s/rank-0.%s", folder, is_of_places ? "mbxplaces" : "mbxrec");
     write_record(folder, is_of_places);
     if (is_of_places)

@@ -25,7 +25,7 @@ BUILD = 'build-test/coverage'
 TABLE = 'tests/by-file'
 ENOUGH = 0.98  # share of the lines that any test runs
 MOST = 6       # maximum tests of a file
-LEFT_OUT = {'tools', 'mpi', 'bench', 'hosts', 'differential', 'mutants', 'over_network', 'sim', 'fixed', 'counts',
+LEFT_OUT = {'tools', 'strangers', 'mpi', 'bench', 'hosts', 'differential', 'mutants', 'over_network', 'sim', 'fixed', 'counts',
             'long', 'examples'}
 HEAD = """# SPDX-License-Identifier: BSD-3-Clause
 # Which tests show that a file works: ./dev test FILE.  scripts/dev/by_file.py writes the rows of files, from what

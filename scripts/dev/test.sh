@@ -66,8 +66,8 @@ run_tests() {
     build=$(build_of "$1")
     setup=
     case $name in
-    clang) setup='--no-suite tools --no-suite mpi' && set -- ;;
-    tsan) setup='--no-suite tools --no-suite mpi' && set -- plain_addresses ;;
+    clang) setup='--no-suite tools --no-suite strangers --no-suite mpi' && set -- ;;
+    tsan) setup='--no-suite tools --no-suite strangers --no-suite mpi' && set -- plain_addresses ;;
     lists | verbs) setup="--setup $name --suite behaviour --no-suite fixed" && set -- ;;
     hosts) setup="--setup $name --suite behaviour" && set -- ;;
     network) setup="--setup $name --suite behaviour --suite over_network --no-suite fixed" && set -- ;;

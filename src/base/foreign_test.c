@@ -20,9 +20,10 @@
 #include "base/base.h"
 #include "base/foreign.h"
 #include "base/sys.h"
+#include "base/temporary.h"
 
 static const struct foreign any_file = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
-static char folder[] = "/tmp/matchbox-foreign-XXXXXX";
+static char folder[TEMPORARY_SIZE];
 
 static const char *path_of(const char *name)
 {
@@ -44,7 +45,7 @@ static void make_file(const char *name)
 static int make_folder(void **state)
 {
     (void)state;
-    return mkdtemp(folder) != NULL ? 0 : -1;
+    return mkdtemp(temporary_name(folder, "foreign")) != NULL ? 0 : -1;
 }
 
 static int remove_folder(void **state)
@@ -89,7 +90,7 @@ static void a_pipe_and_a_device_are_not(void **state)
     assert_int_equal(try_path(path_of("pipe"), &any_file), -EINVAL);
     unlink(path_of("pipe"));
     assert_int_equal(try_path("/dev/zero", &any_file), -EINVAL);
-    assert_int_equal(try_path("/tmp", &any_file), -EISDIR);
+    assert_int_equal(try_path(folder, &any_file), -EISDIR);
 }
 
 static void a_lease_is_not_waited_for(void **state)

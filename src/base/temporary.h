@@ -21,4 +21,16 @@ static inline char *temporary_name(char out[TEMPORARY_SIZE], const char *name)
     return out;
 }
 
+/* Writes a temporary file to the output of the test, which is there longer. */
+static inline void temporary_show(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char line[512];
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        fputs(line, stderr);
+    if (file != NULL)
+        fclose(file);
+}
+
 #endif

@@ -21,7 +21,7 @@
 #include "replay/replay.h"
 #include "replay/replay_testing.h"
 
-char folder[64], said[8192];
+char folder[TEMPORARY_SIZE], said[8192];
 const struct replay_job job = {.rank = 2, .size = 4, .pid = 77, .arguments = 5, .mpi = 6};
 
 static void note_line(void *arg, enum log_level level, const char *text)
@@ -36,10 +36,9 @@ static void note_line(void *arg, enum log_level level, const char *text)
 int setup(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/replay-test-XXXXXX");
     said[0] = '\0';
     log_set_sink(note_line, NULL);
-    return mkdtemp(folder) != NULL ? 0 : -1;
+    return mkdtemp(temporary_name(folder, "replay")) != NULL ? 0 : -1;
 }
 
 const char *path_of(const char *name)

@@ -9,9 +9,10 @@
 
 #include <stddef.h>
 
+#include "base/temporary.h"
 #include "replay/replay.h"
 
-extern char folder[64], said[8192];
+extern char folder[TEMPORARY_SIZE], said[8192];
 extern const struct replay_job job;
 
 /* Around each test: the folder is made, and nothing is left in it. */

@@ -114,7 +114,7 @@ static const struct trace_info elsewhere = {
 static void test_names_of_hosts(void **state)
 {
     struct trace_recorder *recorder;
-    char path[128];
+    char path[TEMPORARY_SIZE + 64];
 
     (void)state;
     make_file(1);

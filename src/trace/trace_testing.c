@@ -25,7 +25,7 @@
 
 /* ---- around each test ---- */
 
-char folder[64];
+char folder[TEMPORARY_SIZE];
 unsigned warnings;
 uint64_t now_ns;
 
@@ -44,8 +44,7 @@ static uint64_t tick(void)
 int set_up_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/matchbox-trace-test.XXXXXX");
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(temporary_name(folder, "trace")));
     log_set_sink(count_line, NULL);
     clock_set(tick);
     warnings = 0;
@@ -125,7 +124,7 @@ const struct trace_info job = {.rank = 3, .size = 4, .address = 12, .host = 11};
 
 const char *trace_path_of(pid_t pid, unsigned n)
 {
-    static char path[128];
+    static char path[TEMPORARY_SIZE + 64];
 
     snprintf(path, sizeof path, "%s/matchbox-0000000b-%ld-%u.trace", folder, (long)pid, n);
     return path;

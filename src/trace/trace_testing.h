@@ -20,13 +20,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/temporary.h"
 #include "trace/trace.h"
 
 /* ---- around each test ---- */
 
 #define TICK_NS 7u
 
-extern char folder[64];
+extern char folder[TEMPORARY_SIZE];
 extern unsigned warnings;
 extern uint64_t now_ns; /* of the clock, which goes on by TICK_NS each time */
 

@@ -15,6 +15,7 @@
  * It prints "ready", and "opened" when somebody opens a page that has a lease; it ends with its
  * input.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -138,10 +139,14 @@ static void make_lease(int fd)
     only = open(path, O_RDWR | O_CLOEXEC);
     close(fd);
     signal(SIGIO, on_open);
-    if (only < 0 || fcntl(only, F_SETLEASE, F_WRLCK) != 0) {
+    if (only >= 0 && fcntl(only, F_SETLEASE, F_WRLCK) == 0)
+        return;
+    if (only >= 0 && errno == EINVAL) { /* the kernel has none, or they are turned off */
         printf("no lease\n");
         exit(0);
     }
+    perror("hostile_page: a lease");
+    exit(1);
 }
 
 static void answer(struct inspect_page *page)

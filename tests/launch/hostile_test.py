@@ -4,6 +4,7 @@
 pipes, files with leases, and names of that user's choice: they are left out, cost little, and reach no job and no
 terminal.
 """
+import ctypes
 import html
 import json
 import os
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "support"))
 sys.dont_write_bytecode = True
@@ -120,7 +122,7 @@ def a_lease_is_not_waited_for(job, programs):
     """Root does not open the page at all; with --all-users, it does not wait until the lease is broken."""
     with programs.show("lease", job, 5) as enemy:
         if enemy.line() == "no lease":
-            print("memory files have no leases here")
+            print("a lease is not tried: memory files have no leases here (EINVAL)")
             return
         for options in [], ["--all-users"]:
             found = [pids(found) for found in jobs("--job", job.number, *options)]
@@ -134,15 +136,36 @@ def many_pages_are_not_all_read(job, programs):
         assert len(seen) == 1024, len(seen)
 
 
+def why_no_lines():
+    """Why mbx can show no line of a program here, or None."""
+    if b"libdw yes" not in run(MBX, "--version", status=0)[0]:
+        return "mbx is built without libdw"
+    with open(PAGE, "rb") as file:
+        if b".debug_line" not in file.read():
+            return "hostile_page is built without debug information"
+    try:
+        ctypes.CDLL("libdw.so.1")
+    except OSError as error:
+        return f"mbx cannot load libdw: {error}"
+    return None
+
+
 def a_file_that_blocks_is_left(job, programs):
     """A line of a program of the second user is shown, unless its debug information is a pipe."""
+    reason = why_no_lines()
+    if reason is not None:
+        print(f"a pipe instead of debug information is not tried: {reason}")
+        return
     debug, blocking = (os.path.join(programs.folder, name) for name in ("debug", "blocking"))
     queues = [MBX, "queues", "--job", job.number, "--all-users", "--details", "--wait", "60000"]
     with programs.show("line", job) as enemy:
         assert enemy.line() == "ready"
-        shown = text_of(run(*queues)[0], "queues")
-    if "in MPI_Recv at hostile_page.c:" not in shown or shutil.which("objcopy") is None:
-        print("a pipe instead of debug information is not tried: there is none here, or no libdw, or no objcopy")
+        # mbx reads files of other users for 5 s in all, which a busy machine may need for something else
+        until = time.monotonic() + PATIENCE_S
+        while "in MPI_Recv at hostile_page.c:" not in (shown := text_of(run(*queues)[0], "queues")):
+            assert time.monotonic() < until, f"the line of {enemy.pid} is never shown:\n{shown}"
+    if shutil.which("objcopy") is None:
+        print("a pipe instead of debug information is not tried: objcopy is missing")
         return
     with open(debug, "wb") as file:
         file.write(b"here")
@@ -162,8 +185,9 @@ def links_are_not_believed(job, _):
     folder = tempfile.mkdtemp(prefix="matchbox-links-")
     os.chmod(folder, 0o777)
     try:
-        if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True, **stranger.as_user(stranger.STRANGER)).returncode:
-            print("the second user can make no file system here: links are not tried")
+        tried = subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True, text=True, **stranger.as_user(stranger.STRANGER))
+        if tried.returncode:
+            print(f"links are not tried: the second user can make no file system here: {tried.stderr.strip()}")
             return
         with stranger.Stranger(["unshare", "-Urm", "bash", "-c", LINKS, "x", folder]) as enemy:
             assert enemy.line() == "ready"

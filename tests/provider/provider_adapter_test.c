@@ -9,6 +9,7 @@
  * The tags are laid out as in MPICH 4.0: 31 bits of tag, 20 of context id, and above them the
  * kind of the message.  Each receive ignores three of the bits of the kind.
  */
+#include "../../src/base/temporary.h"
 #include "provider_fixture.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@
 #define MESSAGES   20
 #define SIZE       2000
 
-static char path[] = "/tmp/matchbox-stats.XXXXXX";
+static char path[TEMPORARY_SIZE];
 static unsigned char in_buf[MESSAGES][SIZE], out_buf[MESSAGES][SIZE];
 static int contexts[MESSAGES];
 
@@ -120,7 +121,7 @@ int main(void)
         cmocka_unit_test(messages_with_other_bits_meet_their_receives_in_software),
         cmocka_unit_test(receives_that_ignore_other_bits_are_softwares),
     };
-    const int file = mkstemp(path);
+    const int file = mkstemp(temporary_name(path, "stats"));
     int failed;
 
     if (file < 0) {
