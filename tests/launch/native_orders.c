@@ -460,7 +460,6 @@ int main(int argc, char **argv)
     if (sends == NULL)
         fail("calloc", -12);
     open_all(job);
-    choose();
     cancel_exact();
     for (uint64_t round = 0; round < rounds; round++) {
         for (uint32_t peer = 0; peer < ranks; peer++)
@@ -472,6 +471,7 @@ int main(int argc, char **argv)
     while (received < rounds * ranks)
         received += receive(rounds * ranks - received);
     finish_sends();
+    choose();
     on_the_second();
     printf("rank %" PRIu32 ": %016" PRIx64 "\n", rank, hash);
     must(mbx_job_fence(job), "mbx_job_fence");

@@ -20,6 +20,8 @@ sys.path.append(os.path.join(HERE, "../support"))
 from patience import PATIENCE_S  # noqa: E402
 
 RANKS = 3
+# A rank that notices the end of another one may give the job its own status.
+OTHERS = 1
 HEADER = 4096  # bytes in which two records of the same events may differ
 LATE = 40
 DIVERGED = 87
@@ -81,16 +83,14 @@ def compare_files(first, second):
 
 
 def same(run, folder, replays):
-    """Free runs differ, and each replay of a run is as it was."""
-    found = set()
+    """Free runs differ in their messages or tests, and each replay of a run is as it was."""
+    differ = ""
     for seed in ("1", "2"):
         record = f"{folder}/{seed}"
         results, _ = run.must(["--record", record], ["20", seed])
-        free, _ = run.must(["--record", f"{record}-more"], ["20", seed])
-        found |= {(seed, *results), (seed, *free)}
+        run.must(["--record", f"{record}-more"], ["20", seed])
+        differ += run.order(record, "--compare", f"{record}-more").stdout
         check(os.stat(record).st_mode & 0o777 == 0o700, "the folder is not private")
-        compared = run.order(record, "--compare", f"{record}-more")
-        check(compared.returncode == 3 if free != results else True, f"two runs that differ are equal:\n{compared.stdout}")
         for number in range(replays):
             again = f"{record}-again-{number}"
             replayed, said = run.must(["--replay", record, "--record", again], ["20", seed])
@@ -98,7 +98,7 @@ def same(run, folder, replays):
             compare_files(record, again)
             compared = run.order(record, "--compare", again)
             check(compared.returncode == 0 and compared.stdout.count(": equal\n") == 2 * RANKS, compared.stdout + compared.stderr)
-    check(len(found) > 2, f"the free runs do not differ: {found}")
+    check(re.search(r"event \d+: mbx_(?!choice)", differ), f"free runs differ in no message and no test:\n{differ}")
 
 
 def words(run, folder, replays):
@@ -122,8 +122,7 @@ def divergence(run, folder, replays):
     record = f"{folder}/record"
     run.must(["--record", record], ["6", "1", "time"])
     status, _, said = run.execute(["--replay", record], ["6", "1", "time"], NATIVE_EXTRA="3")
-    # a rank that notices the end of the one that has diverged may end the job first
-    check(status in (DIVERGED, 1), f"the status is {status}:\n{said}")
+    check(status in (DIVERGED, OTHERS), f"the status is {status}:\n{said}")
     place = r" at native_orders\.c:\d+" if run.has_lines else r" at .*"
     for line in (fr"replay: rank 1 \(pid \d+\) diverged from {record} at its event \d+ of \d+", r"  recorded: mbx_",
                  fr"  now:      mbx_probe from rank 0, tag 7, in context 2{place}", r"  last event that agreed: mbx_"):
@@ -131,18 +130,18 @@ def divergence(run, folder, replays):
     _, _, said = run.execute(["--replay", record, "--on-divergence=go"], ["6", "1", "time"], NATIVE_EXTRA="3")
     check("rank 1 continues freely" in said, said)
     status, _, said = run.execute(["--replay", record], ["5", "1", "time"])
-    check(status in (DIVERGED, 1) and "  now:      " in said, f"fewer rounds ended with {status}:\n{said}")
+    check(status in (DIVERGED, OTHERS) and "  now:      " in said, f"fewer rounds ended with {status}:\n{said}")
 
 
 def killed(run, folder, replays):
     """The record of a rank that was killed leads to where it was; what was withheld is posted then, and the rank is killed again."""
     record = f"{folder}/record"
     status, _, said = run.execute(["--record", record], ["8", "1", "killed"])
-    check(status == 128 + signal.SIGKILL, f"the status is {status}:\n{said}")
+    check(status in (128 + signal.SIGKILL, OTHERS), f"the status is {status}:\n{said}")
     end = re.search(r"rank 1: [0-9a-f]{16} at its end", said).group()
     for _ in range(min(replays, 5)):
         status, _, said = run.execute(["--replay", record], ["8", "1", "killed"])
-        check(status == 128 + signal.SIGKILL and end in said, f"{end} is not what a replay that ended with {status} says:\n{said}")
+        check(status in (128 + signal.SIGKILL, OTHERS) and end in said, f"{end} is not what a replay that ended with {status} says:\n{said}")
         check("rank 1: the record ends after event" in said, said)
 
 
@@ -150,7 +149,7 @@ def goes_on(run, folder, replays):
     """A record that was cut: the rank gets the messages that its withheld receives ask for."""
     record = f"{folder}/record"
     status, _, said = run.execute(["--record", record], ["8", "1", "killed"])
-    check(status == 128 + signal.SIGKILL, f"the status is {status}:\n{said}")
+    check(status in (128 + signal.SIGKILL, OTHERS), f"the status is {status}:\n{said}")
     # the same calls up to there, and it is not killed
     run.must(["--replay", record], ["8", "1", "spared"])
 
