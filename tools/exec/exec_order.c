@@ -4,7 +4,7 @@
  *
  * A folder has a record of each rank, which the rank makes, and job.txt, which tells people where they come from.  A job that
  * ranks spawn has a folder in it, spawn-N, and so have the events of a communicator, comm-N, in a program with threads, and
- * those of a further endpoint, ep-N, in a program without MPI.
+ * of a further endpoint, ep-N, in a program without MPI.
  */
 #include <ctype.h>
 #include <dirent.h>
