@@ -1696,7 +1696,7 @@ enum mbx_chosen {
 /*
  * mbx_choice - record a value that differs from run to run, or get the recorded one.
  *
- * For MPI programs under `mbx exec --record` and `--replay` (docs/same-answer.md).  A program that reads the
+ * For programs under `mbx exec --record` and `--replay` (docs/same-answer.md).  A program that reads the
  * time, a random seed, or a file that changes, passes what it has read through this function before it uses
  * it.  A replay then stores the recorded value in *value.  The call is an event of the record: a replayed
  * program must make the same calls, with the same sites, in the same order among its recorded calls of MPI.
@@ -1708,14 +1708,15 @@ enum mbx_chosen {
  *
  * Order      as a call of MPI whose result depends on time.
  * Returns    MBX_CHOICE_FREE: nothing is recorded or replayed, and *value is as before, as without `mbx exec`,
- *            before MPI_Init, after MPI_Finalize, in a callback of MPI, or from a second thread; MBX_CHOICE_RECORDED;
+ *            before MPI_Init, after MPI_Finalize, in a callback of MPI, or from a second thread; without MPI, before
+ *            mbx_job_connect() and after mbx_close() of the first endpoint; MBX_CHOICE_RECORDED;
  *            MBX_CHOICE_REPLAYED; -EINVAL value is NULL.
  * Threads    the thread that makes the recorded calls of MPI; with several such threads, the one that makes them
- *            on MPI_COMM_WORLD.  A call from another thread is not recorded, and makes the whole record useless, as
+ *            on MPI_COMM_WORLD; without MPI, the one that uses the first endpoint.  A call from another thread is not recorded, and makes the whole record useless, as
  *            recorded calls of MPI by two threads on one communicator do: a warning says so, and `mbx exec --replay`
  *            refuses the record.
  * Progress   none.
- * Source     src/pml/preload.c, src/pml/order.c; without `mbx exec` src/lib/choice.c
+ * Source     src/pml/preload.c, src/pml/order.c; without MPI src/native/calls.c; without `mbx exec` src/lib/choice.c
  */
 MBX_API int mbx_choice(uint64_t site, uint64_t *value);
 

@@ -2,6 +2,9 @@
 /*
  * job.c - makes the processes that were started together peers.
  */
+#include <dlfcn.h>
+
+#include "base/environ.h"
 #include "boot/boot.h"
 #include "core/core.h"
 #include "lib/inspect.h"
@@ -84,6 +87,26 @@ static bool job_has_peers(const struct mbx_ep *ep)
     return has_peers;
 }
 
+/* A record, or replay, that does not happen must not go unnoticed: `mbx exec` preloads a library whose mbx_job_connect()
+ * calls this one (src/native/calls.c). */
+static void warn_of_order(const struct mbx_job *job)
+{
+    static const char *const names[] = {"MBX_RECORD", "MBX_REPLAY"};
+    const int *connects = dlsym(RTLD_DEFAULT, "mbx_native_connects");
+
+    if (mbx_job_rank(job) != 0 || (connects != NULL && *connects > 0))
+        return;
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        const char *value = environ_get(names[i]);
+
+        if (value != NULL && value[0] != '\0')
+            LOG_WARN(
+                "%s has no effect on the calls of this program: use mbx exec, and link with "
+                "libmatchbox.so, not with libmatchbox.a",
+                names[i]);
+    }
+}
+
 int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
 {
     struct mbx_address address;
@@ -97,7 +120,9 @@ int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
         err = job->boot->ops->fence(job->boot);
     for (uint32_t rank = 0; err == 0 && rank < job->boot->size; rank++)
         err = job_add(job, ep, rank);
-    if (err == 0)
+    if (err == 0) {
         inspect_ranks(ep, job->boot->size);
+        warn_of_order(job);
+    }
     return err;
 }

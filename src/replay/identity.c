@@ -69,14 +69,35 @@ void replay_identify(struct replay_job *job)
 /* ---- calls that are not recorded ---- */
 
 /* The first one is seen if it is preloaded. */
-static const char *const unseen[] = {
+static const char *const unseen_of_mpi[] = {
     "MPI_Request_get_status", "MPI_Accumulate",      "MPI_Raccumulate",
     "MPI_Get_accumulate",     "MPI_Rget_accumulate", "MPI_Fetch_and_op",
     "MPI_Compare_and_swap",   "MPI_Psend_init",      "MPI_Precv_init"};
 
+/* Of matchbox.h. */
+static const char *const unseen_of_native[] = {"mbx_unexpected",
+                                               "mbx_watch_unexpected",
+                                               "mbx_drop",
+                                               "mbx_peer_remove",
+                                               "mbx_failed",
+                                               "mbx_register",
+                                               "mbx_stat_read",
+                                               "mbx_stats_read",
+                                               "mbx_served_get",
+                                               "mbx_region_served",
+                                               "mbx_deregister_served",
+                                               "mbx_address_find"};
+
+#define UNSEEN_MAX 16
+static_assert(ARRAY_COUNT(unseen_of_mpi) <= UNSEEN_MAX &&
+                  ARRAY_COUNT(unseen_of_native) <= UNSEEN_MAX,
+              "struct search has space for all");
+
 struct search {
-    const char *without;
-    bool found[ARRAY_COUNT(unseen)];
+    const char *without; /* in the paths of objects that are not searched */
+    const char *const *names;
+    size_t count;
+    bool found[UNSEEN_MAX];
 };
 
 struct dynamic {
@@ -128,8 +149,8 @@ static bool is_call(const char *name, const char *call)
 
 static void name_note(struct search *search, const char *name)
 {
-    for (size_t i = 0; i < ARRAY_COUNT(unseen); i++)
-        if (is_call(name, unseen[i]))
+    for (size_t i = 0; i < search->count; i++)
+        if (is_call(name, search->names[i]))
             search->found[i] = true;
 }
 
@@ -155,15 +176,18 @@ static int object_search(struct dl_phdr_info *object, size_t size, void *arg)
     return 0;
 }
 
-void replay_unseen_calls(const char *without, bool sees_get_status, char *text, size_t size)
+void replay_unseen_calls(const struct replay_job *job, char *text, size_t size)
 {
-    struct search search = {.without = without};
+    struct search search = {.without = job->is_native ? "/libmatchbox" : "/libmpi",
+                            .names = job->is_native ? unseen_of_native : unseen_of_mpi,
+                            .count = job->is_native ? ARRAY_COUNT(unseen_of_native)
+                                                    : ARRAY_COUNT(unseen_of_mpi)};
     size_t used = 0;
 
     text[0] = '\0';
     (void)dl_iterate_phdr(object_search, &search);
-    for (size_t i = sees_get_status; i < ARRAY_COUNT(unseen) && used < size; i++)
+    for (size_t i = job->sees_get_status; i < search.count && used < size; i++)
         if (search.found[i])
             used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "",
-                                     unseen[i]);
+                                     search.names[i]);
 }

@@ -25,7 +25,7 @@ struct replay_judge {
     struct replay_event next, last; /* times 0: none */
     uint64_t at;                    /* events that agreed */
     uint32_t pid;
-    bool is_same_program;
+    bool is_same_program, is_native;
     const char *why; /* why the outcome that was given cannot be, or NULL */
     char folder[PATH_MAX];
 };
@@ -64,11 +64,17 @@ static int compare_jobs(const struct replay_judge *j, const struct replay_job *j
         LOG_ERROR("replay: %s has records of %u ranks, but this job has %u", j->folder,
                   then->size, job->size);
     else if (then->mpi != job->mpi)
-        LOG_ERROR("replay: %s was recorded with another version of MPI", j->folder);
+        LOG_ERROR("replay: %s was recorded with another version of MPI%s", j->folder,
+                  job->is_native ? ", and this program calls the library without MPI" : "");
     else if (replay_read_flags(j->reader) & REPLAY_THREADS)
         LOG_ERROR("replay: rank %u: two threads made the recorded calls: their order cannot be "
                   "replayed",
                   job->rank);
+    else if (replay_read_flags(j->reader) & REPLAY_UNSEEN)
+        LOG_ERROR(
+            "replay: rank %u made a call whose result is not recorded: a warning named it "
+            "when it was recorded",
+            job->rank);
     else
         return 0;
     return -EINVAL;
@@ -99,6 +105,7 @@ int replay_judge_open(const char *folder, const struct replay_job *job,
         return -ENOMEM;
     snprintf(j->folder, sizeof j->folder, "%s", folder);
     j->pid = job->pid;
+    j->is_native = job->is_native;
     err = replay_read_open(folder, job->rank, &j->reader, error, sizeof error);
     if (err < 0)
         LOG_ERROR("replay: rank %u: %s", job->rank, error);
@@ -128,7 +135,7 @@ bool replay_judge_is_over(const struct replay_judge *j)
 
 static void judge_step(struct replay_judge *j)
 {
-    if (j->next.signature.kind != REPLAY_INDEX) {
+    if (!replay_is_detail(j->next.signature.kind)) {
         j->last = j->next;
         j->at++;
     }
@@ -220,7 +227,9 @@ void replay_judge_say(const struct replay_judge *j, const struct replay_signatur
     else
         LOG_ERROR("  recorded: no further event");
     LOG_ERROR("  now:      %s%s%s%s",
-              now != NULL ? replay_signature_text(now, comm, call) : "MPI_Finalize",
+              now != NULL    ? replay_signature_text(now, comm, call)
+              : j->is_native ? "mbx_close"
+                             : "MPI_Finalize",
               where_now(where), j->why != NULL ? ": " : "", j->why != NULL ? j->why : "");
     if (j->why == NULL && j->last.times != 0)
         say_event(j, "last event that agreed:", &j->last);
@@ -237,8 +246,12 @@ bool replay_judge_ends(const struct replay_judge *j, uint64_t held, bool goes_on
         replay_judge_say(j, NULL, NULL, goes_on);
         return false;
     }
-    LOG_INFO("replay: rank %u: %" PRIu64 " events, all as recorded; %" PRIu64 " held back",
-             replay_read_job(j->reader)->rank, j->at, held);
+    if (held == REPLAY_NOT_COUNTED)
+        LOG_INFO("replay: rank %u: %" PRIu64 " events, all as recorded",
+                 replay_read_job(j->reader)->rank, j->at);
+    else
+        LOG_INFO("replay: rank %u: %" PRIu64 " events, all as recorded; %" PRIu64 " held back",
+                 replay_read_job(j->reader)->rank, j->at, held);
     return true;
 }
 

@@ -243,10 +243,10 @@ static void records_of_other_jobs_are_refused(void **state)
     other.build[3] = 1;
     assert_int_equal(replay_write_open(folder, &other, &w), 0);
     replay_write_flag(w, REPLAY_THREADS);
-    assert_non_null(strstr(said,
-                           "record: two threads of rank 0 make calls that are recorded, "
-                           "on one communicator, or its communicators have used up "
-                           "the files or the memory for them: this record cannot be replayed"));
+    assert_non_null(strstr(
+        said, "record: two threads of rank 0 make calls that are recorded, "
+              "on one communicator, or on one endpoint, or its communicators have used up "
+              "the files or the memory for them: this record cannot be replayed"));
     replay_write_close(w);
     expect_refused(
         &other,

@@ -383,7 +383,7 @@ bool replay_read_next(struct replay_reader *r, struct replay_event *event)
         }
         if (!undo_failure(r, event))
             return false;
-        if (event->signature.kind != REPLAY_INDEX)
+        if (!replay_is_detail(event->signature.kind))
             r->number += event->times;
         return true;
     }
@@ -449,7 +449,8 @@ const struct replay_job *replay_read_job(const struct replay_reader *r)
 
 unsigned replay_read_flags(const struct replay_reader *r)
 {
-    return (unsigned)(r->flags & (REPLAY_COMPLETE | REPLAY_CUT | REPLAY_THREADS)) &
+    return (unsigned)(r->flags &
+                      (REPLAY_COMPLETE | REPLAY_CUT | REPLAY_THREADS | REPLAY_UNSEEN)) &
            (r->damage[0] != '\0' ? ~(unsigned)REPLAY_COMPLETE : ~0u);
 }
 

@@ -34,8 +34,19 @@
 /* The folder of the events of one communicator, with MPI_THREAD_MULTIPLE. */
 #define REPLAY_COMM "comm-"
 
-/* Is it the name of such a folder: "spawn-2", "comm-5"? */
+/* The folder of the events of one endpoint, from the second one on, of a program that calls matchbox.h itself. */
+#define REPLAY_ENDPOINT "ep-"
+
+/* Is it the name of such a folder: "spawn-2", "comm-5", "ep-2"? */
 bool replay_is_part(const char *name);
+
+/* Is it that of a communicator or endpoint? */
+bool replay_is_sequence(const char *name);
+
+/* Instead of a version of MPI: the program calls matchbox.h itself. */
+#define REPLAY_NATIVE      UINT64_C(0x6d61746368626f78)
+
+#define REPLAY_NOT_COUNTED UINT64_MAX
 
 enum replay_kind {
     REPLAY_RECV = 1,
@@ -51,9 +62,25 @@ enum replay_kind {
     REPLAY_WAITANY,
     REPLAY_TESTSOME,
     REPLAY_WAITSOME,
-    REPLAY_INDEX, /* one of the requests that the Testsome or Waitsome before it has completed: not an event by itself */
+    /* Not an event by itself: one of the requests that the Testsome or Waitsome before it has completed.  With a tag that is not
+     * 0, the upper half of the tag of the message that the probe of matchbox.h before it has found. */
+    REPLAY_INDEX,
     REPLAY_GET_STATUS,
     REPLAY_CHOICE, /* mbx_choice(): source << 32 | tag is its site */
+    /* of matchbox.h: comm is the context id, and requests is not 0 if the tag is more than source and tag say */
+    REPLAY_MBX_RECV,
+    REPLAY_MBX_TRY_RECV,
+    REPLAY_MBX_PROBE,
+    REPLAY_MBX_MPROBE,
+    REPLAY_MBX_RECV_TAG, /* the upper half of the tag of the receive before it: not an event by itself */
+    REPLAY_MBX_TEST,
+    REPLAY_MBX_WAIT,
+    REPLAY_MBX_WAIT_ALL,
+    REPLAY_MBX_WAIT_SOME,
+    REPLAY_MBX_WAIT_ANY,
+    REPLAY_MBX_POLL, /* tag: the queues */
+    REPLAY_MBX_CANCEL,
+    REPLAY_MBX_CALL, /* its result is a number; tag: enum replay_call */
     REPLAY_KINDS
 };
 
@@ -66,14 +93,27 @@ enum replay_result {
     REPLAY_MESSAGE,   /* value: source << 32 | tag */
     REPLAY_CANCELLED, /* a receive, in time */
     REPLAY_FAILED,    /* it ended by an error: a process has failed */
-    REPLAY_VALUE,     /* value: what the program has chosen */
+    REPLAY_VALUE,     /* value: what the program has chosen, or a number */
+    REPLAY_ERROR,     /* value: a positive errno */
     REPLAY_RESULTS
+};
+
+enum replay_call {
+    REPLAY_PROGRESS,
+    REPLAY_READY,
+    REPLAY_IDLE,
+    REPLAY_WAIT_QUEUES,
+    REPLAY_SLEEP,
+    REPLAY_TRY_SEND,
+    REPLAY_SEND_AT_ONCE,
+    REPLAY_CALLS
 };
 
 enum replay_flags {
     REPLAY_COMPLETE = 1 << 0, /* the rank has closed its record */
     REPLAY_CUT = 1 << 1,      /* nothing could be written any more */
-    REPLAY_THREADS = 1 << 2   /* a second thread has made events, which are not here */
+    REPLAY_THREADS = 1 << 2,  /* a second thread has made events, which are not here */
+    REPLAY_UNSEEN = 1 << 3    /* a call had a result that is not here */
 };
 
 struct replay_signature {
@@ -118,12 +158,20 @@ struct replay_job {
     unsigned char build[20];          /* of the program; all 0: it has none */
     /* not in the record */
     bool sees_get_status; /* MPI_Request_get_status is recorded */
-    bool is_part; /* a part of a rank's record: warnings about the program are said already */
+    bool is_part;   /* a part of a rank's record: warnings about the program are said already */
+    bool is_native; /* the program calls matchbox.h itself */
 };
 
 static inline bool replay_is_receive(uint8_t kind)
 {
-    return kind >= REPLAY_RECV && kind <= REPLAY_START;
+    return (kind >= REPLAY_RECV && kind <= REPLAY_START) || kind == REPLAY_MBX_RECV ||
+           kind == REPLAY_MBX_RECV_TAG;
+}
+
+/* Does it only tell more of the event before it? */
+static inline bool replay_is_detail(uint8_t kind)
+{
+    return kind == REPLAY_INDEX || kind == REPLAY_MBX_RECV_TAG;
 }
 
 static inline struct replay_outcome replay_message(int32_t source, int32_t tag, size_t size)
@@ -150,9 +198,9 @@ static inline int32_t replay_tag(const struct replay_outcome *outcome)
 /* Identifies this process: its program's build id, and a hash of its arguments. */
 void replay_identify(struct replay_job *job);
 
-/* Names of calls that the objects of this process, without those whose path has `without` in it, call and whose results are
- * not recorded: "MPI_Request_get_status, MPI_Accumulate", or "".  sees_get_status: the first one is. */
-void replay_unseen_calls(const char *without, bool sees_get_status, char *text, size_t size);
+/* Names of calls that the objects of this process, without MPI's or the library's own, call and whose results are not
+ * recorded: "MPI_Request_get_status, MPI_Accumulate", or "". */
+void replay_unseen_calls(const struct replay_job *job, char *text, size_t size);
 
 /* ---- write.c ---- */
 
@@ -205,10 +253,13 @@ static inline bool replay_test_again(struct replay_tail *tail)
  * happens once more, and needs no place.  False: nothing is recorded. */
 bool replay_write_again(struct replay_writer *w, const struct replay_signature *signature);
 
-/* Writes an event.  The outcome of a receive is open: replay_write_post() returns its number, for replay_write_fill(). */
+/* Writes an event.  The outcome of a receive is open: replay_write_post() returns its number, for replay_write_fill().  A detail of it
+ * (replay_is_detail()) has a number as well, and is no event. */
 void replay_write_event(struct replay_writer *w, const struct replay_signature *signature,
                         const struct replay_outcome *outcome);
 uint64_t replay_write_post(struct replay_writer *w, const struct replay_signature *signature);
+uint64_t replay_write_post_detail(struct replay_writer *w,
+                                  const struct replay_signature *signature);
 void replay_write_fill(struct replay_writer *w, uint64_t number,
                        const struct replay_outcome *outcome);
 
@@ -293,7 +344,8 @@ extern const char *(*replay_line_of)(const char *path, uint64_t at, char *words)
 void replay_judge_say(const struct replay_judge *j, const struct replay_signature *now,
                       const char *comm, bool goes_on);
 
-/* The program ends.  False, after saying so, if the record has more events.  held: how many outcomes were held back. */
+/* The program ends.  False, after saying so, if the record has more events.  held: how many outcomes were held back, or
+ * REPLAY_NOT_COUNTED. */
 bool replay_judge_ends(const struct replay_judge *j, uint64_t held, bool goes_on);
 
 void replay_judge_close(struct replay_judge *j);

@@ -2,6 +2,7 @@
 /*
  * words.c - an event as a text.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +26,28 @@ static const char *const calls[REPLAY_KINDS] = {
     [REPLAY_INDEX] = "  which completed",
     [REPLAY_GET_STATUS] = "MPI_Request_get_status",
     [REPLAY_CHOICE] = "mbx_choice",
+    [REPLAY_MBX_RECV] = "mbx_recv",
+    [REPLAY_MBX_TRY_RECV] = "mbx_try_recv",
+    [REPLAY_MBX_PROBE] = "mbx_probe",
+    [REPLAY_MBX_MPROBE] = "mbx_mprobe",
+    [REPLAY_MBX_RECV_TAG] = "  whose tag has the upper half",
+    [REPLAY_MBX_TEST] = "mbx_test",
+    [REPLAY_MBX_WAIT] = "mbx_wait with a timeout",
+    [REPLAY_MBX_WAIT_ALL] = "mbx_wait_all with a timeout",
+    [REPLAY_MBX_WAIT_SOME] = "mbx_wait_some",
+    [REPLAY_MBX_WAIT_ANY] = "mbx_wait_any",
+    [REPLAY_MBX_POLL] = "mbx_poll",
+    [REPLAY_MBX_CANCEL] = "mbx_cancel",
+};
+
+static const char *const numbers[REPLAY_CALLS] = {
+    [REPLAY_PROGRESS] = "mbx_progress",
+    [REPLAY_READY] = "mbx_ready",
+    [REPLAY_IDLE] = "mbx_idle",
+    [REPLAY_WAIT_QUEUES] = "mbx_wait_queues",
+    [REPLAY_SLEEP] = "mbx_sleep",
+    [REPLAY_TRY_SEND] = "mbx_try_send",
+    [REPLAY_SEND_AT_ONCE] = "mbx_send with MBX_AT_ONCE",
 };
 
 static bool is_numbered(const char *name, const char *kind)
@@ -37,7 +60,12 @@ static bool is_numbered(const char *name, const char *kind)
 
 bool replay_is_part(const char *name)
 {
-    return is_numbered(name, REPLAY_SPAWNED) || is_numbered(name, REPLAY_COMM);
+    return is_numbered(name, REPLAY_SPAWNED) || replay_is_sequence(name);
+}
+
+bool replay_is_sequence(const char *name)
+{
+    return is_numbered(name, REPLAY_COMM) || is_numbered(name, REPLAY_ENDPOINT);
 }
 
 static size_t put_source(const struct replay_signature *s, char *text, size_t size)
@@ -51,15 +79,48 @@ static size_t put_source(const struct replay_signature *s, char *text, size_t si
 static size_t put_tag(const struct replay_signature *s, char *text, size_t size)
 {
     int length = s->tag == REPLAY_ANY ? snprintf(text, size, ", any tag")
-                                      : snprintf(text, size, ", tag %d", s->tag);
+                 : s->kind >= REPLAY_MBX_RECV && s->requests != 0
+                     ? snprintf(text, size, ", some tags with bits 0x%x", (unsigned)s->tag)
+                     : snprintf(text, size, ", tag %d", s->tag);
 
     return min_size((size_t)length, size - 1);
+}
+
+static bool has_message(uint8_t kind)
+{
+    return kind < REPLAY_TEST || (kind >= REPLAY_MBX_RECV && kind <= REPLAY_MBX_MPROBE);
+}
+
+/* How many requests. */
+static void put_requests(const struct replay_signature *s, char *text, size_t size)
+{
+    bool is_one = s->kind == REPLAY_INDEX || s->kind == REPLAY_TEST ||
+                  s->kind == REPLAY_GET_STATUS || s->kind == REPLAY_MBX_RECV_TAG ||
+                  s->kind == REPLAY_MBX_TEST || s->kind == REPLAY_MBX_WAIT ||
+                  s->kind == REPLAY_MBX_CANCEL;
+
+    if (s->kind == REPLAY_MBX_POLL)
+        snprintf(text, size, " of queues %d, up to %u%s entries", s->tag, s->requests,
+                 s->requests == REPLAY_REQUESTS_MAX ? " or more" : "");
+    else if (!is_one)
+        snprintf(text, size, " of %u%s requests", s->requests,
+                 s->requests == REPLAY_REQUESTS_MAX ? " or more" : "");
+}
+
+/* The name of its call. */
+static const char *name_of(const struct replay_signature *s)
+{
+    if (s->kind == REPLAY_INDEX && s->tag != 0)
+        return calls[REPLAY_MBX_RECV_TAG];
+    if (s->kind != REPLAY_MBX_CALL)
+        return calls[s->kind];
+    return s->tag >= 0 && s->tag < REPLAY_CALLS ? numbers[s->tag] : "another call";
 }
 
 const char *replay_signature_text(const struct replay_signature *signature, const char *comm,
                                   char text[REPLAY_TEXT])
 {
-    size_t used = min_size((size_t)snprintf(text, REPLAY_TEXT, "%s", calls[signature->kind]),
+    size_t used = min_size((size_t)snprintf(text, REPLAY_TEXT, "%s", name_of(signature)),
                            REPLAY_TEXT - 1);
 
     if (signature->kind == REPLAY_CHOICE) {
@@ -68,16 +129,17 @@ const char *replay_signature_text(const struct replay_signature *signature, cons
                                       (uint32_t)signature->tag));
         return text;
     }
-    if (signature->kind >= REPLAY_TEST) {
-        if (signature->kind != REPLAY_INDEX && signature->kind != REPLAY_TEST &&
-            signature->kind != REPLAY_GET_STATUS)
-            snprintf(text + used, REPLAY_TEXT - used, " of %u%s requests", signature->requests,
-                     signature->requests == REPLAY_REQUESTS_MAX ? " or more" : "");
+    if (!has_message(signature->kind)) {
+        if (signature->kind != REPLAY_MBX_CALL)
+            put_requests(signature, text + used, REPLAY_TEXT - used);
         return text;
     }
     used += put_source(signature, text + used, REPLAY_TEXT - used);
     used += put_tag(signature, text + used, REPLAY_TEXT - used);
-    if (comm != NULL)
+    if (signature->kind >= REPLAY_MBX_RECV)
+        snprintf(text + used, REPLAY_TEXT - used, ", in context %llu",
+                 (unsigned long long)(signature->comm & REPLAY_COMM_MASK));
+    else if (comm != NULL)
         snprintf(text + used, REPLAY_TEXT - used, ", on %s", comm);
     else
         snprintf(text + used, REPLAY_TEXT - used, ", on communicator %llu",
@@ -96,6 +158,11 @@ const char *replay_outcome_text(const struct replay_outcome *outcome, char text[
     if (outcome->result == REPLAY_MESSAGE)
         snprintf(text, REPLAY_TEXT, "rank %d, tag %d", replay_source(outcome),
                  replay_tag(outcome));
+    else if (outcome->result == REPLAY_ERROR)
+        snprintf(text, REPLAY_TEXT, "error: %s",
+                 outcome->value <= INT_MAX && strerrordesc_np((int)outcome->value) != NULL
+                     ? strerrordesc_np((int)outcome->value)
+                     : "unknown");
     else if (outcome->result == REPLAY_AT || outcome->result == REPLAY_VALUE)
         snprintf(text, REPLAY_TEXT, "%llu", (unsigned long long)outcome->value);
     else

@@ -165,7 +165,7 @@ static void warn_of_calls(const struct replay_job *job)
 
     if (job->rank != 0 || job->is_part)
         return;
-    replay_unseen_calls("/libmpi", job->sees_get_status, calls, sizeof calls);
+    replay_unseen_calls(job, calls, sizeof calls);
     if (calls[0] != '\0')
         LOG_WARN("record: this program can call %s: their results, and their order, are not "
                  "recorded",
@@ -349,6 +349,15 @@ uint64_t replay_write_post(struct replay_writer *w, const struct replay_signatur
     return w->posted;
 }
 
+uint64_t replay_write_post_detail(struct replay_writer *w,
+                                  const struct replay_signature *signature)
+{
+    uint64_t number = replay_write_post(w, signature);
+
+    w->tail.events -= number != 0;
+    return number;
+}
+
 /* ---- outcomes that become known late ---- */
 
 static void late_put(struct replay_writer *w, struct format_late_one one)
@@ -407,7 +416,8 @@ void replay_write_flag(struct replay_writer *w, enum replay_flags flag)
     end_put(w);
     if (flag == REPLAY_THREADS)
         LOG_WARN("record: two threads of rank %u make calls that are recorded, on one "
-                 "communicator, or its communicators have used up the files or the memory for "
+                 "communicator, or on one endpoint, or its communicators have used up the "
+                 "files or the memory for "
                  "them: this record cannot be replayed",
                  w->rank);
 }

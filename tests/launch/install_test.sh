@@ -66,6 +66,11 @@ if [ -e "$build/src/provider/libmatchbox-fi.so" ]; then
     "$mbx" exec --print --through=provider | grep -q "^export FI_PROVIDER_PATH='$root/" ||
         fail "the installed mbx exec does not find the installed provider"
 fi
+if [ -e "$build/src/native/libmatchbox-native.so" ]; then
+    only_symbols "$(one libmatchbox-native.so)" '^mbx_' -D
+    "$mbx" exec --verbose --record "$root/native" true 2>&1 | grep -q "LD_PRELOAD=$root/[^:]*/libmatchbox-native.so" ||
+        fail "the installed mbx exec does not find the installed library for records of programs without MPI"
+fi
 if [ -e "$build/src/pml/mca_pml_matchbox.so" ]; then
     only_symbols "$(one mca_pml_matchbox.so)" '^(mca_pml_matchbox_(component|series)|mbx_see_root)$' -D
     only_symbols "$(one libmatchbox-preload.so)" '^(P?MPI_Request_get_status|mbx_choice|mbx_preload)$' -D

@@ -124,11 +124,12 @@ struct surroundings {
     char provider[PATH_MAX], component[PATH_MAX]; /* folders; empty: it is not here */
     char queues[PATH_MAX];                        /* the library for debuggers */
     char record[PATH_MAX], replay[PATH_MAX];      /* absolute */
-    char preload[PATH_MAX];                       /* the library that a record needs */
+    char preload[2 * PATH_MAX];                   /* the libraries that a record needs */
     char ucp[PATH_MAX],
         libraries[4 *
                   PATH_MAX]; /* the folder of libucp; a path of libraries that begins with it */
     bool is_component;       /* that way is taken */
+    bool is_native;          /* the command is `mbx run`, and is recorded or replayed */
     enum exec_device device; /* of the MPICH of the command */
     struct exec_mpich mpich;
     char providers[256], path[3 * PATH_MAX], key[2 * KEY_SIZE + 1];
@@ -614,37 +615,54 @@ static bool is_run_of_mbx(char **command)
            strcmp(command[1], "run") == 0;
 }
 
-/* The preloaded library sees calls that the component does not. */
+/* One preloaded library sees calls that the component does not, and one sees those of programs without MPI: its mbx_choice()
+ * passes on what is not of such a program. */
 static void add_preload(struct surroundings *s)
 {
-    if (exec_find_preload(s->preload))
+    char native[PATH_MAX], preload[PATH_MAX];
+    bool has_native = exec_find_native(native), has_preload = exec_find_preload(preload);
+
+    snprintf(s->preload, sizeof s->preload, "%s%s%s", has_native ? native : "",
+             has_native && has_preload ? ":" : "", has_preload ? preload : "");
+    if (s->preload[0] != '\0')
         put_first(s, "LD_PRELOAD", s->preload);
+}
+
+/* Can the order of this command be recorded, or replayed? */
+static bool order_is_possible(const struct tool *tool, const struct arguments *args,
+                              char **command, struct surroundings *s)
+{
+    char native[PATH_MAX];
+
+    if (s->is_native && (args->seed[0] != '\0' || args->races != NULL))
+        tool_error(tool, "mbx run starts programs that call the library without MPI: they are "
+                         "recorded and replayed, but --shuffle and --races need Open MPI");
+    else if (s->is_native && !exec_find_native(native))
+        tool_error(tool, "libmatchbox-native.so is not here: programs that call the library "
+                         "without MPI cannot be recorded");
+    else if (s->is_native)
+        return true;
+    else if (s->device != EXEC_NO_MPICH)
+        tool_error(
+            tool,
+            "%s starts programs of MPICH (%s): --record, --replay, --shuffle and --races "
+            "need Open MPI, whose component alone records",
+            command[0], s->mpich.device);
+    else if (!s->is_component)
+        tool_error(tool, "--record, --replay, --shuffle and --races need the component for "
+                         "Open MPI; -v says "
+                         "why it is not used");
+    else
+        return true;
+    return false;
 }
 
 /* --record, --replay, --shuffle and --races. */
 static bool set_up_order(const struct tool *tool, const struct arguments *args, char **command,
                          struct surroundings *s)
 {
-    if (is_run_of_mbx(command)) {
-        tool_error(tool, "mbx run starts programs that call the library without MPI: --record, "
-                         "--replay, --shuffle and --races need Open MPI, whose component alone "
-                         "records");
+    if (!order_is_possible(tool, args, command, s))
         return false;
-    }
-    if (s->device != EXEC_NO_MPICH) {
-        tool_error(
-            tool,
-            "%s starts programs of MPICH (%s): --record, --replay, --shuffle and --races "
-            "need Open MPI, whose component alone records",
-            command[0], s->mpich.device);
-        return false;
-    }
-    if (!s->is_component) {
-        tool_error(tool, "--record, --replay, --shuffle and --races need the component for "
-                         "Open MPI; -v says "
-                         "why it is not used");
-        return false;
-    }
     if (args->replay != NULL && !exec_order_replay(tool, args->replay, command, s->replay))
         return false;
     if (args->record != NULL && args->replay != NULL &&
@@ -680,8 +698,10 @@ static int run(const struct tool *tool, int argc, char **argv)
 
     if (status != 0)
         return status < 0 ? TOOL_DONE : status;
+    s.is_native = (args.record != NULL || args.replay != NULL) && is_run_of_mbx(argv + optind);
     if (!parameters_are_right(tool) ||
-        !set_up(tool, &args, args.print ? NULL : argv + optind, &s) || make_key(tool, &s) < 0)
+        (!s.is_native && !set_up(tool, &args, args.print ? NULL : argv + optind, &s)) ||
+        make_key(tool, &s) < 0)
         return TOOL_FAILED;
     if (args.hang[0] != '\0') {
         unsetenv("MBX_HANG"); /* what was asked for now is meant */
@@ -694,7 +714,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         add(&s, "MBX_LOG_LEVEL", "info", NULL, false);
     if (args.print)
         return print_variables(&s);
-    if (!args.force && !is_possible(tool, &args, argv + optind, &s))
+    if (!args.force && !s.is_native && !is_possible(tool, &args, argv + optind, &s))
         return TOOL_FAILED;
     exec_site_warn_of_statistics(tool);
     exec_site_warn_of_containers(tool, argv + optind);

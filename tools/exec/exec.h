@@ -51,6 +51,7 @@ void exec_say_no_ucp(const struct tool *tool);
 /* The library for debuggers itself, or the one that is preloaded for a record, in path[PATH_MAX]. */
 bool exec_find_queues(char *path);
 bool exec_find_preload(char *path);
+bool exec_find_native(char *path);
 
 /* ---- exec_component.c ---- */
 

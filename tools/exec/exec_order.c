@@ -3,7 +3,8 @@
  * exec_order.c - the folders of `mbx exec --record` and `--replay`.
  *
  * A folder has a record of each rank, which the rank makes, and job.txt, which tells people where they come from.  A job that
- * ranks spawn has a folder in it, spawn-N, and so have the events of a communicator, comm-N, in a program with threads.
+ * ranks spawn has a folder in it, spawn-N, and so have the events of a communicator, comm-N, in a program with threads, and
+ * of a further endpoint, ep-N, in a program without MPI.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -176,7 +177,7 @@ void exec_order_warn_of_nothing(const struct tool *tool, const char *folder)
         tool_error(
             tool,
             "nothing was recorded in %s: no process of the command ran over the component "
-            "for Open MPI on this host",
+            "for Open MPI, or connected an endpoint of libmatchbox.so, on this host",
             folder);
 }
 

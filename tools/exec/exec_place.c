@@ -15,6 +15,7 @@
 #define COMPONENT "mca_pml_matchbox.so"
 #define QUEUES    "libmatchbox-msgq.so"
 #define PRELOAD   "libmatchbox-preload.so"
+#define NATIVE    "libmatchbox-native.so"
 #define UCP       "libucp.so.0"
 
 /* Cuts the last component off path; false if there is none. */
@@ -135,4 +136,11 @@ bool exec_find_preload(char *path)
     static const char *const places[] = {"../src/pml", MBX_PROVIDER_PLACE};
 
     return find_file(PRELOAD, places, path);
+}
+
+bool exec_find_native(char *path)
+{
+    static const char *const places[] = {"../src/native", MBX_PROVIDER_PLACE};
+
+    return find_file(NATIVE, places, path);
 }

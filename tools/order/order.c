@@ -36,7 +36,8 @@ static const char usage[] =
     "call whose result depends on time, with what it asked for and what it got.  The line\n"
     "of the program is there if the program was compiled with -g.  The communicators are\n"
     "numbered in the order of their first such call.  If several threads call MPI, each\n"
-    "communicator but MPI_COMM_WORLD has lines of its own.\n"
+    "communicator but MPI_COMM_WORLD has lines of its own.  So has each endpoint of a program\n"
+    "that calls the library without MPI, but the first one.\n"
     "\n"
     "  -r, --rank=R       this rank alone (default: all)\n"
     "  -f, --from=N       from event N on (default: 1)\n"
@@ -79,6 +80,8 @@ static const char *state_of(const struct replay_reader *reader)
         return "cut: nothing more could be written";
     if (flags & REPLAY_THREADS)
         return "two threads: it cannot be replayed";
+    if (flags & REPLAY_UNSEEN)
+        return "a result is not recorded: it cannot be replayed";
     return flags & REPLAY_COMPLETE ? "complete" : "it ends where the rank was killed";
 }
 
@@ -139,7 +142,7 @@ static bool print_rank(const struct tool *tool, const struct arguments *args, ui
         if (event.number + event.times <= args->from)
             continue;
         snprintf(number, sizeof number, "%8" PRIu64 "  ", event.number);
-        print_event(event.signature.kind == REPLAY_INDEX ? "          " : number, &event,
+        print_event(replay_is_detail(event.signature.kind) ? "          " : number, &event,
                     line_of_event(reader, &event, lines));
     }
     is_whole = is_undamaged(tool, reader);
@@ -150,6 +153,11 @@ static bool print_rank(const struct tool *tool, const struct arguments *args, ui
     return is_whole;
 }
 
+static bool is_spawned(const char *name)
+{
+    return strncmp(name, REPLAY_SPAWNED, strlen(REPLAY_SPAWNED)) == 0;
+}
+
 /* Names the folders of jobs that ranks have spawned. */
 static void print_spawned(const char *folder)
 {
@@ -157,7 +165,7 @@ static void print_spawned(const char *folder)
     struct dirent *entry;
 
     while (entries != NULL && (entry = readdir(entries)) != NULL)
-        if (strncmp(entry->d_name, REPLAY_SPAWNED, strlen(REPLAY_SPAWNED)) == 0)
+        if (is_spawned(entry->d_name))
             printf("spawned job: mbx order %s/%s\n", folder, entry->d_name);
     if (entries != NULL)
         closedir(entries);
@@ -230,9 +238,10 @@ static bool has_rank(const char *folder, uint32_t rank)
     return access(path, F_OK) == 0;
 }
 
-/* Says which communicators of the rank, or which spawned jobs, have a record in the first folder, and none in the second: folders
- * whose names begin with this.  True: there is one. */
-static bool show_lone(const char *folder, const char *other, const char *begin, uint32_t rank)
+/* Says which sequences of the rank, or which spawned jobs, have a record in the first folder, and none in the second.
+ * True: there is one. */
+static bool show_lone(const char *folder, const char *other, bool (*is_wanted)(const char *),
+                      uint32_t rank)
 {
     DIR *entries = opendir(folder);
     char mine[PATH_MAX], others[PATH_MAX];
@@ -240,7 +249,7 @@ static bool show_lone(const char *folder, const char *other, const char *begin, 
     struct dirent *entry;
 
     while (entries != NULL && (entry = readdir(entries)) != NULL) {
-        if (strncmp(entry->d_name, begin, strlen(begin)) != 0)
+        if (!is_wanted(entry->d_name))
             continue;
         snprintf(mine, sizeof mine, "%s/%s", folder, entry->d_name);
         snprintf(others, sizeof others, "%s/%s", other, entry->d_name);
@@ -254,7 +263,7 @@ static bool show_lone(const char *folder, const char *other, const char *begin, 
     return is_one;
 }
 
-/* As show_rank(), for each communicator of the rank that has a record of its own. */
+/* As show_rank(), for each communicator or endpoint of the rank that has a record of its own. */
 static int show_parts(const struct tool *tool, const struct arguments *args, uint32_t rank)
 {
     DIR *entries = opendir(args->folder);
@@ -266,7 +275,7 @@ static int show_parts(const struct tool *tool, const struct arguments *args, uin
         struct arguments of_part = *args;
         int shown;
 
-        if (strncmp(entry->d_name, REPLAY_COMM, strlen(REPLAY_COMM)) != 0)
+        if (!replay_is_sequence(entry->d_name))
             continue;
         snprintf(folder, sizeof folder, "%s/%s", args->folder, entry->d_name);
         snprintf(part, sizeof part, "%.60s, %.60s", args->part, entry->d_name);
@@ -287,8 +296,8 @@ static int show_parts(const struct tool *tool, const struct arguments *args, uin
     if (entries != NULL)
         closedir(entries);
     if (args->other != NULL) {
-        differ = show_lone(args->folder, args->other, REPLAY_COMM, rank) || differ;
-        differ = show_lone(args->other, args->folder, REPLAY_COMM, rank) || differ;
+        differ = show_lone(args->folder, args->other, replay_is_sequence, rank) || differ;
+        differ = show_lone(args->other, args->folder, replay_is_sequence, rank) || differ;
     }
     return !is_read ? -1 : differ;
 }
@@ -335,7 +344,7 @@ static int compare_spawned(const struct tool *tool, const struct arguments *args
         struct arguments of_job = *args;
         int shown;
 
-        if (strncmp(entry->d_name, REPLAY_SPAWNED, strlen(REPLAY_SPAWNED)) != 0)
+        if (!is_spawned(entry->d_name))
             continue;
         snprintf(folder, sizeof folder, "%s/%s", args->folder, entry->d_name);
         snprintf(other, sizeof other, "%s/%s", args->other, entry->d_name);
@@ -351,8 +360,8 @@ static int compare_spawned(const struct tool *tool, const struct arguments *args
     }
     if (entries != NULL)
         closedir(entries);
-    differ = show_lone(args->folder, args->other, REPLAY_SPAWNED, 0) || differ;
-    differ = show_lone(args->other, args->folder, REPLAY_SPAWNED, 0) || differ;
+    differ = show_lone(args->folder, args->other, is_spawned, 0) || differ;
+    differ = show_lone(args->other, args->folder, is_spawned, 0) || differ;
     return !is_read ? -1 : differ;
 }
 

@@ -66,17 +66,14 @@ static int take_option(const struct tool *tool, int option, struct launch *launc
     return 0;
 }
 
-/* Programs of the library alone are not recorded. */
+/* Programs of the library alone are not shuffled. */
 static void warn_of_order(const struct tool *tool)
 {
-    static const char *const names[] = {"MBX_RECORD", "MBX_REPLAY", "MBX_SHUFFLE"};
+    const char *seed = environ_get("MBX_SHUFFLE");
 
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
-        if (environ_get(names[i]) != NULL && environ_get(names[i])[0] != '\0')
-            tool_error(
-                tool,
-                "%s has no effect: only MPI programs are recorded and replayed (mbx exec)",
-                names[i]);
+    if (seed != NULL && seed[0] != '\0')
+        tool_error(tool,
+                   "MBX_SHUFFLE has no effect: only MPI programs are shuffled (mbx exec)");
 }
 
 static int run(const struct tool *tool, int argc, char **argv)

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * calls.c - the functions of matchbox.h that are recorded and replayed, or that must be seen for it.
+ *
+ * A call on an endpoint without a lane, and any call of another thread than the endpoint's, does what it does without this library.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "native/native.h"
+
+#define SHOWN __attribute__((visibility("default")))
+
+/* The library looks this up: is its mbx_job_connect() called from here? */
+SHOWN int mbx_native_connects;
+
+/* ---- libmatchbox.so ---- */
+
+struct native_next native_found;
+
+/* The function of this name that comes after ours; a library that others cannot see is asked by its name. */
+static void *find(const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    void *library = found == NULL ? dlopen("libmatchbox.so.0", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+
+    return library != NULL ? dlsym(library, name) : found;
+}
+
+void native_find(void)
+{
+    void *found;
+
+#define NATIVE_FIND(name)                                                                      \
+    found = find(#name);                                                                       \
+    memcpy(&native_found.name, &found, sizeof found);
+    NATIVE_CALLS(NATIVE_FIND)
+#undef NATIVE_FIND
+}
+
+__attribute__((constructor)) static void native_start(void)
+{
+    native_find();
+}
+
+/* ---- jobs and endpoints ---- */
+
+SHOWN int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
+{
+    int err;
+
+    mbx_native_connects++;
+    err = native_next()->mbx_job_connect(job, ep);
+    mbx_native_connects--;
+    if (err == 0)
+        lane_open(job, ep);
+    return err;
+}
+
+/* Receives that are complete, and that the program has not asked for, have matched. */
+static void read_rest(struct lane *lane)
+{
+    struct mbx_completion entry;
+
+    while (lane->writer != NULL && native_next()->mbx_poll(lane->ep, MBX_RECVS, &entry, 1) == 1)
+        (void)op_reported(lane, &entry);
+}
+
+SHOWN int mbx_close(struct mbx_ep *ep)
+{
+    struct lane *lane = lane_of(ep);
+    int err;
+
+    if (lane != NULL)
+        read_rest(lane);
+    err = native_next()->mbx_close(ep);
+    if (lane != NULL && err != -EPERM) /* which a child gets, whose parent goes on */
+        lane_close(lane);
+    return err;
+}
+
+/* ---- sends ---- */
+
+/* Notes an operation that has started, so that a poll can name it. */
+static int started(struct lane *lane, int result, enum op_kind kind, mbx_request handle,
+                   mbx_request *request)
+{
+    if (result < 0)
+        return result;
+    if (handle != 0 && !op_add(lane, (struct op){.handle = handle, .kind = kind}))
+        lane_spoil(lane, "no memory");
+    if (request != NULL)
+        *request = handle;
+    return result;
+}
+
+/* A callback runs in any call that makes progress. */
+static void check_options(struct lane *lane, const struct mbx_options *options)
+{
+    if (options != NULL && options->flags & MBX_DONE)
+        lane_spoil(lane, "an operation has MBX_DONE, so its callback can run in any call");
+}
+
+/* A send that was at once in the record: it has a request here, if it does not leave at once again. */
+static int finish_send(struct lane *lane, int result, mbx_request *handle)
+{
+    struct mbx_completion entry;
+
+    while (result == 0 && *handle != 0 &&
+           native_next()->mbx_wait(lane->ep, *handle, -1, &entry) == -EINTR)
+        ;
+    if (result == 0)
+        *handle = 0;
+    return result == 0 ? 1 : result;
+}
+
+/* With MBX_AT_ONCE. */
+static int send_at_once(struct lane *lane, uint32_t peer, uint32_t context_id, uint64_t tag,
+                        const void *buf, size_t size, const struct mbx_options *options,
+                        mbx_request *handle)
+{
+    struct mbx_options own = *options;
+    int then, result;
+    bool is_replayed = lane_call_is_replayed(lane, REPLAY_SEND_AT_ONCE, &then);
+
+    if (is_replayed && then == 0)
+        own.flags &= ~(unsigned)MBX_AT_ONCE;
+    result = native_next()->mbx_send(lane->ep, peer, context_id, tag, buf, size, &own, handle);
+    if (is_replayed && then == 1)
+        result = finish_send(lane, result, handle);
+    lane_call_ends(lane, REPLAY_SEND_AT_ONCE, result);
+    return result;
+}
+
+SHOWN int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                   const void *buf, size_t size, const struct mbx_options *options,
+                   mbx_request *request)
+{
+    struct lane *lane = lane_of(ep);
+    mbx_request handle = 0;
+    int result;
+
+    if (lane == NULL)
+        return native_next()->mbx_send(ep, peer, context_id, tag, buf, size, options, request);
+    check_options(lane, options);
+    if (options != NULL && options->flags & MBX_AT_ONCE)
+        result = send_at_once(lane, peer, context_id, tag, buf, size, options, &handle);
+    else
+        result =
+            native_next()->mbx_send(ep, peer, context_id, tag, buf, size, options, &handle);
+    return started(lane, result, OP_SEND, handle, request);
+}
+
+SHOWN int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                    const void *buf, size_t size, const struct mbx_options *options,
+                    mbx_request *request)
+{
+    struct lane *lane = lane_of(ep);
+    mbx_request handle = 0;
+    int result;
+
+    if (lane == NULL)
+        return native_next()->mbx_ssend(ep, peer, context_id, tag, buf, size, options, request);
+    check_options(lane, options);
+    result = native_next()->mbx_ssend(ep, peer, context_id, tag, buf, size, options, &handle);
+    return started(lane, result, OP_SEND, handle, request);
+}
+
+SHOWN int mbx_try_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                       const void *buf, size_t size, uint64_t data)
+{
+    const struct native_next *next = native_next();
+    struct mbx_options options = {.data = data};
+    struct lane *lane = lane_of(ep);
+    mbx_request handle = 0;
+    int result;
+
+    if (lane == NULL)
+        return next->mbx_try_send(ep, peer, context_id, tag, buf, size, data);
+    if (!lane_call_is_replayed(lane, REPLAY_TRY_SEND, &result))
+        result = next->mbx_try_send(ep, peer, context_id, tag, buf, size, data);
+    else if (result == 1)
+        result = finish_send(
+            lane, next->mbx_send(ep, peer, context_id, tag, buf, size, &options, &handle),
+            &handle);
+    lane_call_ends(lane, REPLAY_TRY_SEND, result);
+    return result;
+}
+
+/* ---- receives ---- */
+
+SHOWN int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                   uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
+                   mbx_request *request)
+{
+    const struct envelope asked = {source, context_id, tag, ignore};
+    struct lane *lane = lane_of(ep);
+
+    if (lane == NULL)
+        return native_next()->mbx_recv(ep, source, context_id, tag, ignore, buf, size, options,
+                                       request);
+    check_options(lane, options);
+    return recv_post(lane, &asked, buf, size, options, request);
+}
+
+SHOWN int mbx_try_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                       uint64_t ignore, void *buf, size_t size, struct mbx_status *status)
+{
+    const struct envelope asked = {source, context_id, tag, ignore};
+    struct lane *lane = lane_of(ep);
+
+    if (lane == NULL)
+        return native_next()->mbx_try_recv(ep, source, context_id, tag, ignore, buf, size,
+                                           status);
+    return recv_try(lane, &asked, buf, size, status);
+}
+
+SHOWN int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                    uint64_t ignore, struct mbx_status *status)
+{
+    const struct envelope asked = {source, context_id, tag, ignore};
+    struct lane *lane = lane_of(ep);
+
+    if (lane == NULL)
+        return native_next()->mbx_probe(ep, source, context_id, tag, ignore, status);
+    return recv_probe(lane, &asked, status, NULL);
+}
+
+SHOWN int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                     uint64_t ignore, struct mbx_status *status, mbx_message *message)
+{
+    const struct envelope asked = {source, context_id, tag, ignore};
+    struct lane *lane = lane_of(ep);
+
+    if (lane == NULL)
+        return native_next()->mbx_mprobe(ep, source, context_id, tag, ignore, status, message);
+    return recv_probe(lane, &asked, status, message);
+}
+
+SHOWN int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
+                    const struct mbx_options *options, mbx_request *request)
+{
+    struct lane *lane = lane_of(ep);
+    mbx_request handle = 0;
+    int result;
+
+    if (lane == NULL)
+        return native_next()->mbx_mrecv(ep, message, buf, size, options, request);
+    check_options(lane, options);
+    result = native_next()->mbx_mrecv(ep, message, buf, size, options, &handle);
+    return started(lane, result, OP_OTHER, handle, request);
+}
+
+SHOWN int mbx_cancel(struct mbx_ep *ep, mbx_request request)
+{
+    struct lane *lane = lane_of(ep);
+
+    return lane != NULL ? wait_cancel(lane, request) : native_next()->mbx_cancel(ep, request);
+}
+
+/* ---- waiting ---- */
+
+SHOWN int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completion *completion)
+{
+    struct lane *lane = lane_of(ep);
+
+    return lane != NULL ? wait_test(lane, request, completion)
+                        : native_next()->mbx_test(ep, request, completion);
+}
+
+SHOWN int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
+                   struct mbx_completion *completion)
+{
+    struct lane *lane = lane_of(ep);
+
+    return lane != NULL ? wait_one(lane, request, timeout_ns, completion)
+                        : native_next()->mbx_wait(ep, request, timeout_ns, completion);
+}
+
+SHOWN int mbx_wait_all(struct mbx_ep *ep, mbx_request *requests, int count, int64_t timeout_ns,
+                       struct mbx_completion *completions)
+{
+    struct lane *lane = lane_of(ep);
+
+    return lane != NULL
+               ? wait_all(lane, requests, count, timeout_ns, completions)
+               : native_next()->mbx_wait_all(ep, requests, count, timeout_ns, completions);
+}
+
+SHOWN int mbx_wait_some(struct mbx_ep *ep, mbx_request *requests, int count, int64_t timeout_ns,
+                        int *indices, struct mbx_completion *completions)
+{
+    struct lane *lane = lane_of(ep);
+
+    return lane != NULL ? wait_some(lane, requests, count, timeout_ns, indices, completions)
+                        : native_next()->mbx_wait_some(ep, requests, count, timeout_ns, indices,
+                                                       completions);
+}
+
+SHOWN int mbx_wait_any(struct mbx_ep *ep, mbx_request *requests, int count, int64_t timeout_ns,
+                       int *index, struct mbx_completion *completion)
+{
+    struct lane *lane = lane_of(ep);
+
+    return lane != NULL ? wait_any(lane, requests, count, timeout_ns, index, completion)
+                        : native_next()->mbx_wait_any(ep, requests, count, timeout_ns, index,
+                                                      completion);
+}
+
+/* ---- event loops ---- */
+
+SHOWN int mbx_progress(struct mbx_ep *ep)
+{
+    struct lane *lane = lane_of(ep);
+    int moved, then;
+
+    if (lane == NULL)
+        return native_next()->mbx_progress(ep);
+    if (lane_call_is_replayed(lane, REPLAY_PROGRESS, &then)) {
+        (void)native_next()->mbx_progress(ep);
+        moved = then;
+    } else {
+        moved = native_next()->mbx_progress(ep);
+    }
+    lane_call_ends(lane, REPLAY_PROGRESS, moved);
+    return moved;
+}
+
+SHOWN int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries,
+                   int count)
+{
+    struct lane *lane = lane_of(ep);
+
+    return lane != NULL ? wait_poll(lane, queues, entries, count)
+                        : native_next()->mbx_poll(ep, queues, entries, count);
+}
+
+SHOWN const struct mbx_completion *mbx_peek(struct mbx_ep *ep, unsigned queues)
+{
+    struct lane *lane = lane_of(ep);
+
+    return lane != NULL ? wait_peek(lane, queues) : native_next()->mbx_peek(ep, queues);
+}
+
+SHOWN void mbx_release(struct mbx_ep *ep, const struct mbx_completion *completion)
+{
+    struct lane *lane = lane_of(ep);
+
+    if (lane != NULL)
+        wait_release(lane, completion);
+    else
+        native_next()->mbx_release(ep, completion);
+}
+
+SHOWN int mbx_ready(struct mbx_ep *ep, unsigned queues)
+{
+    struct lane *lane = lane_of(ep);
+    int result;
+
+    if (lane == NULL)
+        return native_next()->mbx_ready(ep, queues);
+    if (wait_has_peeked(lane, queues))
+        return 1;
+    if (!lane_call_is_replayed(lane, REPLAY_READY, &result))
+        result = native_next()->mbx_ready(ep, queues);
+    lane_call_ends(lane, REPLAY_READY, result);
+    return result;
+}
+
+SHOWN int mbx_idle(struct mbx_ep *ep)
+{
+    struct lane *lane = lane_of(ep);
+    int result;
+
+    if (lane == NULL)
+        return native_next()->mbx_idle(ep);
+    if (!lane_call_is_replayed(lane, REPLAY_IDLE, &result))
+        result = native_next()->mbx_idle(ep) && !wait_has_peeked(lane, ~0U);
+    lane_call_ends(lane, REPLAY_IDLE, result);
+    return result;
+}
+
+/* A replay does not wait here: the call that reads an entry does. */
+SHOWN int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
+{
+    struct lane *lane = lane_of(ep);
+    int result;
+
+    if (lane == NULL)
+        return native_next()->mbx_wait_queues(ep, queues, timeout_ns);
+    if (wait_has_peeked(lane, queues))
+        return 0;
+    if (lane_call_is_replayed(lane, REPLAY_WAIT_QUEUES, &result))
+        (void)native_next()->mbx_progress(ep);
+    else
+        result = native_next()->mbx_wait_queues(ep, queues, timeout_ns);
+    lane_call_ends(lane, REPLAY_WAIT_QUEUES, result);
+    return result;
+}
+
+SHOWN int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns, const struct mbx_sleep_hooks *hooks)
+{
+    struct lane *lane = lane_of(ep);
+    int result;
+
+    if (lane == NULL)
+        return native_next()->mbx_sleep(ep, timeout_ns, hooks);
+    if (lane_call_is_replayed(lane, REPLAY_SLEEP, &result))
+        (void)native_next()->mbx_sleep(ep, 0, hooks);
+    else
+        result = native_next()->mbx_sleep(ep, timeout_ns, hooks);
+    lane_call_ends(lane, REPLAY_SLEEP, result);
+    return result;
+}
+
+SHOWN int mbx_arm(struct mbx_ep *ep)
+{
+    struct lane *lane = lane_of(ep);
+
+    if (lane != NULL)
+        lane_spoil(lane, "the program waits for the descriptor of mbx_fd(), whose readiness is "
+                         "not recorded");
+    return native_next()->mbx_arm(ep);
+}
+
+/* ---- one-sided accesses ---- */
+
+SHOWN int mbx_write(struct mbx_ep *ep, uint32_t peer, const void *buf, size_t size,
+                    uint64_t key, uint64_t address, const struct mbx_options *options,
+                    mbx_request *request)
+{
+    struct lane *lane = lane_of(ep);
+    mbx_request handle = 0;
+
+    if (lane == NULL)
+        return native_next()->mbx_write(ep, peer, buf, size, key, address, options, request);
+    check_options(lane, options);
+    return started(
+        lane, native_next()->mbx_write(ep, peer, buf, size, key, address, options, &handle),
+        OP_OTHER, handle, request);
+}
+
+SHOWN int mbx_read(struct mbx_ep *ep, uint32_t peer, void *buf, size_t size, uint64_t key,
+                   uint64_t address, const struct mbx_options *options, mbx_request *request)
+{
+    struct lane *lane = lane_of(ep);
+    mbx_request handle = 0;
+
+    if (lane == NULL)
+        return native_next()->mbx_read(ep, peer, buf, size, key, address, options, request);
+    check_options(lane, options);
+    return started(lane,
+                   native_next()->mbx_read(ep, peer, buf, size, key, address, options, &handle),
+                   OP_OTHER, handle, request);
+}
+
+SHOWN int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic_args *atomic,
+                     const struct mbx_options *options, mbx_request *request)
+{
+    struct lane *lane = lane_of(ep);
+    mbx_request handle = 0;
+
+    if (lane == NULL)
+        return native_next()->mbx_atomic(ep, peer, atomic, options, request);
+    check_options(lane, options);
+    return started(lane, native_next()->mbx_atomic(ep, peer, atomic, options, &handle),
+                   OP_OTHER, handle, request);
+}
+
+/* ---- choices ---- */
+
+SHOWN int mbx_choice(uint64_t site, uint64_t *value)
+{
+    struct lane *lane = lane_first();
+
+    if (value == NULL)
+        return -EINVAL;
+    if (lane != NULL)
+        return lane_choice(lane, site, value);
+    return native_next()->mbx_choice != NULL ? native_next()->mbx_choice(site, value)
+                                             : MBX_CHOICE_FREE;
+}

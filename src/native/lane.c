@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lane.c - the events of an endpoint.
+ *
+ *   first endpoint that was connected ──> DIR/rank-R.mbxrec
+ *   number N, from 2 on ────────────────> DIR/ep-N/rank-R.mbxrec
+ *
+ * Invariants
+ *   I1  lanes are never freed; one whose ep is NULL is closed
+ *   I2  a lane is used by its thread alone, except for ep and the flag of a second thread
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/environ.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/source_line.h"
+#include "native/native.h"
+
+/* The exit status of a rank that diverged, as of an MPI job. */
+#define STATUS_DIVERGED 87
+
+/* Each has a ring and a file. */
+#define LANES_MAX 256
+
+static struct {
+    struct lane *_Atomic all[LANES_MAX];
+    atomic_size_t count;
+    pthread_mutex_t lock; /* of opening, and of flags of lanes */
+} lanes = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- opening ---- */
+
+static const char *folder_set(const char *name)
+{
+    const char *folder = environ_get(name);
+
+    return folder != NULL && folder[0] != '\0' ? folder : NULL;
+}
+
+static bool is_to_go_on(void)
+{
+    const char *set = environ_get("MBX_REPLAY_ON_DIVERGENCE");
+
+    return set != NULL && strcmp(set, "go") == 0;
+}
+
+static void set_log_level(void)
+{
+    const char *set = environ_get("MBX_LOG_LEVEL");
+
+    for (int i = 0; set != NULL && i < LOG_LEVEL_COUNT; i++)
+        if (strcmp(set, log_level_names[i]) == 0)
+            log_level_set((enum log_level)i);
+}
+
+/* The folder of endpoint number `number` in this one.  False: its path is too long. */
+static bool folder_of(const char *folder, size_t number, char path[PATH_MAX])
+{
+    int length = number == 1
+                     ? snprintf(path, PATH_MAX, "%s", folder)
+                     : snprintf(path, PATH_MAX, "%s/" REPLAY_ENDPOINT "%zu", folder, number);
+
+    return length >= 0 && length < PATH_MAX;
+}
+
+static void files_open(struct lane *lane, size_t number, struct replay_job *job)
+{
+    const char *record_to = folder_set("MBX_RECORD"), *replay_from = folder_set("MBX_REPLAY");
+    char path[PATH_MAX];
+
+    job->is_part = number > 1;
+    if (replay_from != NULL && (!folder_of(replay_from, number, path) ||
+                                replay_judge_open(path, job, &lane->judge) < 0))
+        _Exit(1); /* a line says why */
+    if (record_to != NULL && folder_of(record_to, number, path))
+        (void)replay_write_open(path, job, &lane->writer); /* the job goes on without */
+}
+
+static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
+{
+    size_t number = atomic_load(&lanes.count) + 1;
+    struct lane *lane = number <= LANES_MAX ? mem_calloc(1, sizeof *lane) : NULL;
+    struct replay_job is = {.rank = native_next()->mbx_job_rank(job),
+                            .size = native_next()->mbx_job_size(job),
+                            .mpi = REPLAY_NATIVE,
+                            .is_native = true};
+
+    if (lane == NULL) {
+        LOG_ERROR("rank %u: endpoint %zu is not recorded and not replayed: %s", is.rank, number,
+                  number > LANES_MAX ? "there are too many" : "no memory");
+        return;
+    }
+    replay_identify(&is);
+    lane->rank = is.rank;
+    lane->size = is.size;
+    list_init(&lane->withheld);
+    files_open(lane, number, &is);
+    lane->ep = ep;
+    atomic_store(&lanes.all[number - 1], lane);
+    atomic_store(&lanes.count, number);
+    lane_event_ends(lane);
+}
+
+void lane_open(struct mbx_job *job, struct mbx_ep *ep)
+{
+    if (folder_set("MBX_RECORD") == NULL && folder_set("MBX_REPLAY") == NULL)
+        return;
+    set_log_level();
+    replay_line_of = source_line_in;
+    pthread_mutex_lock(&lanes.lock);
+    lane_start(job, ep);
+    pthread_mutex_unlock(&lanes.lock);
+}
+
+/* ---- which calls are events ---- */
+
+/* True: the thread makes the events of this lane. */
+static bool is_its_thread(struct lane *lane)
+{
+    bool is_its;
+
+    pthread_mutex_lock(&lanes.lock);
+    if (!lane->has_thread)
+        lane->thread = pthread_self();
+    lane->has_thread = true;
+    is_its = pthread_equal(lane->thread, pthread_self());
+    if (!is_its && lane->writer != NULL)
+        replay_write_flag(lane->writer, REPLAY_THREADS);
+    pthread_mutex_unlock(&lanes.lock);
+    return is_its;
+}
+
+struct lane *lane_of(struct mbx_ep *ep)
+{
+    size_t count = atomic_load(&lanes.count);
+
+    for (size_t i = 0; ep != NULL && i < count; i++) {
+        struct lane *lane = atomic_load(&lanes.all[i]);
+
+        if (atomic_load(&lane->ep) == ep)
+            return is_its_thread(lane) ? lane : NULL;
+    }
+    return NULL;
+}
+
+struct lane *lane_first(void)
+{
+    struct lane *lane = atomic_load(&lanes.count) > 0 ? atomic_load(&lanes.all[0]) : NULL;
+
+    return lane != NULL && atomic_load(&lane->ep) != NULL && is_its_thread(lane) ? lane : NULL;
+}
+
+void lane_spoil(struct lane *lane, const char *why)
+{
+    if (lane->writer == NULL || lane->is_useless)
+        return;
+    lane->is_useless = true;
+    LOG_WARN("record: rank %u: %s: " REPLAY_REFUSAL, lane->rank, why);
+    replay_write_flag(lane->writer, REPLAY_UNSEEN);
+}
+
+/* ---- recording ---- */
+
+struct replay_outcome lane_outcome_of_result(int result)
+{
+    if (result < 0)
+        return lane_outcome(REPLAY_ERROR, (uint64_t)-result);
+    return result == 0 ? lane_outcome(REPLAY_FALSE, 0)
+                       : lane_outcome(REPLAY_VALUE, (uint64_t)result);
+}
+
+bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result)
+{
+    bool is_number = outcome->result == REPLAY_VALUE || outcome->result == REPLAY_ERROR;
+
+    if (outcome->result != REPLAY_FALSE && (!is_number || outcome->value > INT_MAX))
+        return false;
+    *result = outcome->result == REPLAY_FALSE   ? 0
+              : outcome->result == REPLAY_ERROR ? -(int)outcome->value
+                                                : (int)outcome->value;
+    return true;
+}
+
+/* Adds the place where the program has called; a detail has none, since its event has one. */
+static struct replay_signature placed(struct lane *lane, const struct replay_signature *now)
+{
+    struct replay_signature with = *now;
+
+    with.place = replay_is_detail(now->kind) ? 0 : replay_write_place(lane->writer);
+    return with;
+}
+
+void lane_record(struct lane *lane, const struct replay_signature *now,
+                 struct replay_outcome outcome)
+{
+    struct replay_signature with;
+
+    if (lane->writer == NULL ||
+        (outcome.result == REPLAY_FALSE && replay_write_again(lane->writer, now)))
+        return;
+    with = placed(lane, now);
+    replay_write_event(lane->writer, &with, &outcome);
+}
+
+uint64_t lane_record_post(struct lane *lane, const struct replay_signature *now)
+{
+    struct replay_signature with;
+
+    if (lane->writer == NULL)
+        return 0;
+    with = placed(lane, now);
+    return replay_write_post(lane->writer, &with);
+}
+
+void lane_record_post_upper(struct lane *lane, const struct replay_signature *half)
+{
+    if (lane->writer != NULL)
+        (void)replay_write_post_detail(lane->writer, half);
+}
+
+/* ---- replaying ---- */
+
+static void go_free(struct lane *lane)
+{
+    lane->is_free = true;
+    op_post_withheld(lane);
+}
+
+static void diverge(struct lane *lane, const struct replay_signature *now)
+{
+    replay_judge_say(lane->judge, now, NULL, is_to_go_on());
+    if (!is_to_go_on()) {
+        fflush(NULL); /* what the program has written */
+        _Exit(STATUS_DIVERGED);
+    }
+    go_free(lane);
+}
+
+bool lane_replays(struct lane *lane, const struct replay_signature *now,
+                  struct replay_outcome *outcome)
+{
+    if (!lane_is_replaying(lane))
+        return false;
+    switch (replay_judge(lane->judge, now, outcome)) {
+    case REPLAY_AGREES:
+        return true;
+    case REPLAY_OVER:
+        go_free(lane);
+        return false;
+    case REPLAY_DIFFERS:
+        diverge(lane, now);
+        return false;
+    }
+    return false;
+}
+
+void lane_refuse(struct lane *lane, const struct replay_signature *now, const char *why)
+{
+    replay_judge_refuse(lane->judge, why);
+    diverge(lane, now);
+}
+
+const char *lane_why_not(const struct replay_outcome *outcome)
+{
+    return outcome->result == REPLAY_FAILED
+               ? "what happened here is not replayed: a process had failed, a send was "
+                 "cancelled, or data of a one-sided access arrived"
+               : "the recorded outcome does not fit this call";
+}
+
+void lane_event_ends(struct lane *lane)
+{
+    if (lane_is_replaying(lane) && replay_judge_is_over(lane->judge))
+        go_free(lane);
+}
+
+/* ---- calls whose result is a number ---- */
+
+static struct replay_signature signature_of_call(enum replay_call call)
+{
+    return (struct replay_signature){.kind = REPLAY_MBX_CALL, .tag = (int32_t)call};
+}
+
+bool lane_call_is_replayed(struct lane *lane, enum replay_call call, int *result)
+{
+    struct replay_signature now = signature_of_call(call);
+    struct replay_outcome outcome;
+
+    if (!lane_replays(lane, &now, &outcome))
+        return false;
+    if (lane_result_of_outcome(&outcome, result))
+        return true;
+    lane_refuse(lane, &now, lane_why_not(&outcome));
+    return false;
+}
+
+void lane_call_ends(struct lane *lane, enum replay_call call, int result)
+{
+    struct replay_signature now = signature_of_call(call);
+
+    lane_record(lane, &now, lane_outcome_of_result(result));
+    lane_event_ends(lane);
+}
+
+/* ---- choices of the program ---- */
+
+int lane_choice(struct lane *lane, uint64_t site, uint64_t *value)
+{
+    struct replay_signature now = {
+        .source = (int32_t)(site >> 32), .tag = (int32_t)site, .kind = REPLAY_CHOICE};
+    struct replay_outcome outcome;
+    bool is_replayed = lane_replays(lane, &now, &outcome);
+
+    if (is_replayed && outcome.result != REPLAY_VALUE) {
+        lane_refuse(lane, &now, lane_why_not(&outcome));
+        is_replayed = false;
+    }
+    if (is_replayed)
+        *value = outcome.value;
+    lane_record(lane, &now, lane_outcome(REPLAY_VALUE, *value));
+    lane_event_ends(lane);
+    if (is_replayed)
+        return MBX_CHOICE_REPLAYED;
+    return lane->writer != NULL ? MBX_CHOICE_RECORDED : MBX_CHOICE_FREE;
+}
+
+/* ---- closing ---- */
+
+void lane_close(struct lane *lane)
+{
+    bool is_right = !lane_is_replaying(lane) ||
+                    replay_judge_ends(lane->judge, REPLAY_NOT_COUNTED, is_to_go_on());
+
+    replay_write_close(lane->writer);
+    replay_judge_close(lane->judge);
+    op_forget_all(lane);
+    mem_free(lane->numbers);
+    lane->writer = NULL;
+    lane->judge = NULL;
+    atomic_store(&lane->ep, NULL);
+    if (!is_right && !is_to_go_on()) {
+        fflush(NULL); /* what the program has written */
+        _Exit(STATUS_DIVERGED);
+    }
+}

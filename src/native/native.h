@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * native.h - record and replay of programs that call matchbox.h themselves: libmatchbox-native.so.
+ *
+ *   program ── mbx_recv() ──> calls.c ──┬─ its endpoint is recorded or replayed: recv.c, wait.c
+ *                                       └─ otherwise ──────────────────────────> mbx_recv() of libmatchbox.so
+ *
+ * `mbx exec --record` and `--replay` preload this library, so that a program finds these functions before those of
+ * libmatchbox.so.  The library itself does not know of records, and costs the same as before.
+ *
+ *   lane.c   endpoints and their events
+ *   ops.c    operations that have been started and not been reported
+ *   recv.c   receives and probes
+ *   wait.c   tests, waits, polls and cancels
+ *   calls.c  the functions of matchbox.h
+ *
+ * An endpoint has a sequence of events of its own, from mbx_job_connect() on: then its peers are the ranks of the job, and
+ * all ranks connect their endpoints in the same order.  One thread makes the calls of an endpoint.
+ */
+#ifndef NATIVE_NATIVE_H
+#define NATIVE_NATIVE_H
+
+#include <errno.h>
+#include <matchbox/matchbox.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "replay/replay.h"
+
+/* ---- libmatchbox.so ---- */
+
+/* The functions of matchbox.h that this library has, and two that it calls. */
+/* clang-format off */
+#define NATIVE_CALLS(CALL)                                                                  \
+    CALL(mbx_job_connect) CALL(mbx_close) CALL(mbx_send) CALL(mbx_ssend) CALL(mbx_try_send) \
+    CALL(mbx_recv) CALL(mbx_try_recv) CALL(mbx_probe) CALL(mbx_mprobe) CALL(mbx_mrecv)      \
+    CALL(mbx_cancel) CALL(mbx_test) CALL(mbx_wait) CALL(mbx_wait_all) CALL(mbx_wait_some)   \
+    CALL(mbx_wait_any) CALL(mbx_progress) CALL(mbx_poll) CALL(mbx_ready)                    \
+    CALL(mbx_wait_queues) CALL(mbx_sleep) CALL(mbx_arm) CALL(mbx_peek) CALL(mbx_release)    \
+    CALL(mbx_idle) CALL(mbx_write) CALL(mbx_read) CALL(mbx_atomic) CALL(mbx_choice)         \
+    CALL(mbx_job_rank) CALL(mbx_job_size)
+/* clang-format on */
+
+struct native_next {
+#define NATIVE_MEMBER(name) __typeof__(&name) name;
+    NATIVE_CALLS(NATIVE_MEMBER)
+#undef NATIVE_MEMBER
+};
+
+/* A program may load libmatchbox.so long after this library. */
+extern struct native_next native_found;
+void native_find(void);
+
+static inline const struct native_next *native_next(void)
+{
+    if (native_found.mbx_close == NULL)
+        native_find();
+    return &native_found;
+}
+
+/* ---- lane.c ---- */
+
+/* What a receive or probe asks for. */
+struct envelope {
+    uint32_t source, context_id;
+    uint64_t tag, ignore;
+};
+
+/* A sequence of events: those of one endpoint. */
+struct lane {
+    struct mbx_ep *_Atomic ep;    /* NULL: it is closed */
+    struct replay_writer *writer; /* or NULL */
+    struct replay_judge *judge;   /* or NULL */
+    bool is_free;                 /* the record has ended, or the program has diverged */
+    bool has_thread, is_useless;
+    pthread_t thread;
+    uint32_t rank, size;
+    uint64_t receives, started; /* exact receives, and operations, so far */
+    struct hash by_handle, by_real, by_number;
+    struct {
+        struct mbx_completion entry;
+        bool is_there;
+    } peeked[4]; /* one for each queue */
+    struct list withheld;
+    uint64_t *numbers; /* of operations that a poll has found */
+    int number_slots;
+};
+
+/* The endpoint takes part from now on, if a record or a replay is wanted.  It ends the process if its record cannot be
+ * replayed. */
+void lane_open(struct mbx_job *job, struct mbx_ep *ep);
+
+/* The lane of this endpoint, if this thread makes its events; or NULL. */
+struct lane *lane_of(struct mbx_ep *ep);
+
+/* Of the first endpoint that was connected. */
+struct lane *lane_first(void);
+
+void lane_close(struct lane *lane);
+
+/* This call has a result that the record cannot have: why, in a few words. */
+void lane_spoil(struct lane *lane, const char *why);
+
+static inline struct replay_outcome lane_outcome(enum replay_result result, uint64_t value)
+{
+    return (struct replay_outcome){.value = value, .result = (uint8_t)result};
+}
+
+/* "No", a negative errno, or a number. */
+struct replay_outcome lane_outcome_of_result(int result);
+
+/* What a call that returned so returns in a replay; false: it was not such a result. */
+bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result);
+
+/* True: the event has this outcome.  False: the call does what it would do without a record. */
+bool lane_replays(struct lane *lane, const struct replay_signature *now,
+                  struct replay_outcome *outcome);
+
+/* Is this endpoint replayed, and its record not over? */
+static inline bool lane_is_replaying(const struct lane *lane)
+{
+    return lane->judge != NULL && !lane->is_free;
+}
+
+/* The recorded outcome cannot be. */
+void lane_refuse(struct lane *lane, const struct replay_signature *now, const char *why);
+
+/* Why an outcome that does not fit does not. */
+const char *lane_why_not(const struct replay_outcome *outcome);
+
+void lane_record(struct lane *lane, const struct replay_signature *now,
+                 struct replay_outcome outcome);
+
+/* The number of an open receive; 0: nothing is recorded. */
+uint64_t lane_record_post(struct lane *lane, const struct replay_signature *now);
+
+/* What follows a receive, with the next number. */
+void lane_record_post_upper(struct lane *lane, const struct replay_signature *half);
+
+/* An event has happened. */
+void lane_event_ends(struct lane *lane);
+
+/* Calls whose result is one number. */
+bool lane_call_is_replayed(struct lane *lane, enum replay_call call, int *result);
+void lane_call_ends(struct lane *lane, enum replay_call call, int result);
+
+/* mbx_choice() of the program. */
+int lane_choice(struct lane *lane, uint64_t site, uint64_t *value);
+
+/* ---- ops.c ---- */
+
+enum op_kind { OP_OTHER, OP_SEND, OP_EXACT, OP_WILD };
+
+/* A receive that is not posted. */
+struct withheld {
+    struct list node; /* of lane->withheld, in the order of the posts */
+    struct op *op;
+    bool is_cancelled;
+    struct envelope asked;
+    void *buf;
+    size_t size;
+    struct mbx_options options;
+    struct mbx_layout layout;
+};
+
+/* An operation with a handle.
+ *
+ *   I1  real is handle, unless it was withheld and was posted later: then by_real has it
+ *   I2  if withheld is set, the library has another receive in its place, which no message can meet */
+struct op {
+    uint64_t handle, real; /* of the program, and of the library */
+    uint64_t number;       /* in the order in which the program has started them */
+    uint64_t event;        /* OP_WILD: of the receive in the record; OP_EXACT: which of these */
+    enum op_kind kind;
+    bool is_wide; /* the receive after it has the upper half of its tag */
+    struct withheld *withheld;
+};
+
+/* Notes an operation that has started.  False: no memory, and nothing has changed. */
+bool op_add(struct lane *lane, struct op op);
+
+struct op *op_find(struct lane *lane, mbx_request handle);
+struct op *op_number(struct lane *lane, uint64_t number);
+
+/* The handle of the library. */
+mbx_request op_real(struct lane *lane, mbx_request handle);
+
+/* The library has reported this entry, which the program gets.  The number of its operation, or 0: it has none. */
+uint64_t op_reported(struct lane *lane, struct mbx_completion *entry);
+
+/* What was withheld is posted, as the program has asked for it. */
+void op_post_withheld(struct lane *lane);
+
+void op_forget_all(struct lane *lane);
+
+/* ---- recv.c ---- */
+
+/* What a message that was found is in a record.  is_wide: the upper half of its tag is an item of its own. */
+struct replay_outcome recv_outcome(uint32_t source, uint64_t tag, size_t size);
+struct replay_outcome recv_outcome_of_upper(uint64_t tag);
+
+int recv_post(struct lane *lane, const struct envelope *asked, void *buf, size_t size,
+              const struct mbx_options *options, mbx_request *request);
+int recv_try(struct lane *lane, const struct envelope *asked, void *buf, size_t size,
+             struct mbx_status *status);
+
+/* message: NULL: mbx_probe(). */
+int recv_probe(struct lane *lane, const struct envelope *asked, struct mbx_status *status,
+               mbx_message *message);
+
+/* ---- wait.c ---- */
+
+int wait_test(struct lane *lane, mbx_request handle, struct mbx_completion *completion);
+int wait_one(struct lane *lane, mbx_request handle, int64_t timeout_ns,
+             struct mbx_completion *completion);
+int wait_any(struct lane *lane, mbx_request *requests, int count, int64_t timeout_ns,
+             int *index, struct mbx_completion *completion);
+int wait_some(struct lane *lane, mbx_request *requests, int count, int64_t timeout_ns,
+              int *indices, struct mbx_completion *completions);
+int wait_all(struct lane *lane, mbx_request *requests, int count, int64_t timeout_ns,
+             struct mbx_completion *completions);
+int wait_poll(struct lane *lane, unsigned queues, struct mbx_completion *entries, int count);
+const struct mbx_completion *wait_peek(struct lane *lane, unsigned queues);
+void wait_release(struct lane *lane, const struct mbx_completion *completion);
+bool wait_has_peeked(const struct lane *lane, unsigned queues);
+int wait_cancel(struct lane *lane, mbx_request handle);
+
+#endif

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * native_orders.c ROUNDS SEED [CASE] - what every rank gets depends on which message comes first.
+ *
+ * Each rank sends a message to each rank in each round, and receives as many, by a random way: every call of matchbox.h whose
+ * result may differ from run to run.  All results, failed tests included, go into a hash, and the hash into the data of later
+ * messages.  A replay prints the same hashes.
+ *
+ *   time       makes another call than the record says, at the call number that the variable NATIVE_EXTRA gives
+ *   callback   a receive with MBX_DONE
+ *   killed     rank 1 is killed after half of the rounds, while a receive that no message meets is posted
+ *   spared     the same calls, but it cancels that receive and goes on
+ *   threads    a second thread receives on the first endpoint
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <matchbox/matchbox.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define RANKS_MAX 8
+#define BIGGEST   100000
+#define MAIN      1
+#define NOBODY    2 /* no message has this context id */
+#define EXACT     3
+#define EXACT_TAG 5
+#define ANYTHING  MBX_IGNORE_ALL
+#define TAG_OF(i) ((uint64_t)((i) % 3) << 40 | (uint64_t)((i) % 5))
+#define LOW_BITS  UINT64_C(0xffff)
+#define HIGH_BITS (UINT64_C(0xff) << 40)
+#define ALL_TAGS  (LOW_BITS | HIGH_BITS)
+
+static struct mbx_ep *ep, *second;
+static uint32_t rank, ranks;
+static uint64_t hash = 1, random_state;
+static unsigned char in[2][BIGGEST];
+/* Never two at a time: of a killed rank it is not known which receives have matched. */
+static bool has_one_receive;
+
+static void fail(const char *what, int err)
+{
+    fprintf(stderr, "native_orders: rank %" PRIu32 ": %s: %s\n", rank, what, mbx_strerror(err));
+    exit(1);
+}
+
+static void must(int err, const char *what)
+{
+    if (err < 0)
+        fail(what, err);
+}
+
+static void mix(uint64_t value)
+{
+    hash = (hash ^ value) * UINT64_C(0xff51afd7ed558ccd);
+    hash ^= hash >> 29;
+}
+
+static uint64_t draw(uint64_t below)
+{
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (random_state >> 33) % below;
+}
+
+/* ---- sends ---- */
+
+struct sent {
+    mbx_request request;
+    unsigned char *data;
+};
+
+static struct sent *sends;
+static size_t sent_count;
+
+static size_t size_of(uint64_t i)
+{
+    static const size_t sizes[] = {8, 8, 600, 8, 20000, 8, BIGGEST};
+
+    return sizes[i % (sizeof sizes / sizeof sizes[0])];
+}
+
+static void send_one(uint32_t peer, uint64_t i)
+{
+    struct mbx_options options = {.user = (void *)(uintptr_t)(sent_count + 1)};
+    struct sent *sent = &sends[sent_count];
+    size_t size = size_of(i + rank + peer);
+    int left = 0;
+
+    sent->data = calloc(1, size);
+    if (sent->data == NULL)
+        fail("calloc", -12);
+    memcpy(sent->data, &hash, sizeof hash);
+    if (i % 4 == 1 && size == 8) {
+        left = mbx_try_send(ep, peer, MAIN, TAG_OF(i), sent->data, size, 0);
+        must(left, "mbx_try_send");
+        mix((uint64_t)left);
+    }
+    if (i % 4 == 2)
+        options.flags = MBX_AT_ONCE;
+    if (left == 0) {
+        left = mbx_send(ep, peer, MAIN, TAG_OF(i), sent->data, size, &options, &sent->request);
+        must(left, "mbx_send");
+        mix((uint64_t)left);
+    }
+    sent_count++;
+}
+
+/* In the order of their completions. */
+static void finish_sends(void)
+{
+    struct mbx_completion entries[3];
+    size_t pending = 0;
+
+    for (size_t i = 0; i < sent_count; i++)
+        pending += sends[i].request != 0;
+    while (pending > 0) {
+        int found = mbx_poll(ep, MBX_SENDS, entries, 3);
+
+        must(found, "mbx_poll");
+        for (int i = 0; i < found; i++)
+            mix((uintptr_t)entries[i].user);
+        pending -= (size_t)found;
+        if (found == 0)
+            (void)mbx_progress(ep);
+    }
+    for (size_t i = 0; i < sent_count; i++)
+        free(sends[i].data);
+}
+
+/* ---- receives ---- */
+
+static void got(uint32_t source, uint64_t tag, size_t size, const void *data)
+{
+    uint64_t word;
+
+    memcpy(&word, data, sizeof word);
+    mix(source);
+    mix(tag);
+    mix(size);
+    mix(word);
+}
+
+static void got_entry(const struct mbx_completion *entry, const void *data)
+{
+    must(entry->error, "a receive");
+    got(entry->status.source, entry->status.tag, entry->status.size, data);
+}
+
+static void post(mbx_request *request, int which)
+{
+    uint64_t ignore = draw(2) ? ANYTHING : ALL_TAGS;
+
+    must(mbx_recv(ep, MBX_ANY_SOURCE, MAIN, 0, ignore, in[which], BIGGEST, NULL, request),
+         "mbx_recv");
+}
+
+static void by_test(void)
+{
+    struct mbx_completion entry;
+    mbx_request request;
+    uint64_t tests = 0;
+    int done;
+
+    post(&request, 0);
+    while ((done = mbx_test(ep, request, &entry)) == 0)
+        tests++;
+    must(done, "mbx_test");
+    mix(tests);
+    got_entry(&entry, in[0]);
+}
+
+static void by_wait(void)
+{
+    struct mbx_completion entry;
+    mbx_request request;
+    uint64_t timeouts = 0;
+    int err;
+
+    post(&request, 0);
+    while ((err = mbx_wait(ep, request, draw(2) ? 0 : -1, &entry)) == -ETIMEDOUT)
+        timeouts++;
+    must(err, "mbx_wait");
+    mix(timeouts);
+    got_entry(&entry, in[0]);
+}
+
+static void by_probe(void)
+{
+    struct mbx_completion entry;
+    struct mbx_status status;
+    mbx_request request;
+    uint64_t probes = 0;
+
+    while (mbx_probe(ep, MBX_ANY_SOURCE, MAIN, 0, ANYTHING, &status) == 0)
+        probes++;
+    mix(probes);
+    must(mbx_recv(ep, status.source, MAIN, status.tag, 0, in[0], BIGGEST, NULL, &request),
+         "mbx_recv");
+    must(mbx_wait(ep, request, -1, &entry), "mbx_wait");
+    got_entry(&entry, in[0]);
+}
+
+static void by_mprobe(void)
+{
+    struct mbx_completion entry;
+    struct mbx_status status;
+    mbx_request request;
+    mbx_message message;
+    uint64_t probes = 0;
+
+    while (mbx_mprobe(ep, MBX_ANY_SOURCE, MAIN, 0, ALL_TAGS, &status, &message) == 0)
+        probes++;
+    mix(probes);
+    must(mbx_mrecv(ep, message, in[0], BIGGEST, NULL, &request), "mbx_mrecv");
+    while (mbx_wait_all(ep, &request, 1, 0, &entry) == -ETIMEDOUT)
+        mix(1);
+    got_entry(&entry, in[0]);
+}
+
+static void by_try_recv(void)
+{
+    struct mbx_completion entry;
+    struct mbx_status status;
+    mbx_request request;
+    int done = 0;
+
+    for (int tries = 0; tries < 50 && done == 0; tries++) {
+        done = mbx_try_recv(ep, MBX_ANY_SOURCE, MAIN, 0, ANYTHING, in[0], BIGGEST, &status);
+        must(done, "mbx_try_recv");
+        mix((uint64_t)mbx_progress(ep));
+    }
+    if (done == 1) {
+        got(status.source, status.tag, status.size, in[0]);
+        return;
+    }
+    post(&request, 0);
+    must(mbx_wait(ep, request, -1, &entry), "mbx_wait");
+    got_entry(&entry, in[0]);
+}
+
+/* A second receive is posted first, which no message meets; it is cancelled. */
+static void by_wait_any(void)
+{
+    struct mbx_completion entry;
+    mbx_request requests[2];
+    int index, err;
+
+    must(mbx_recv(ep, MBX_ANY_SOURCE, NOBODY, 0, ANYTHING, in[1], 8, NULL, &requests[0]),
+         "mbx_recv");
+    post(&requests[1], 0);
+    while ((err = mbx_wait_any(ep, requests, 2, draw(2) ? 0 : -1, &index, &entry)) ==
+           -ETIMEDOUT)
+        mix(2);
+    must(err, "mbx_wait_any");
+    mix((uint64_t)index);
+    got_entry(&entry, in[0]);
+    must(mbx_cancel(ep, requests[0]), "mbx_cancel");
+    must(mbx_wait(ep, requests[0], -1, &entry), "mbx_wait");
+    mix((uint64_t)-entry.error);
+    mix(entry.status.context_id);
+}
+
+/* Both are received, in whatever order. */
+static void by_wait_some(void)
+{
+    struct mbx_completion entries[2];
+    mbx_request requests[2];
+    int indices[2], left = 2;
+
+    post(&requests[0], 0);
+    post(&requests[1], 1);
+    while (left > 0) {
+        int found = mbx_wait_some(ep, requests, 2, draw(2) ? 0 : -1, indices, entries);
+
+        if (found != -ETIMEDOUT)
+            must(found, "mbx_wait_some");
+        mix((uint64_t)found);
+        for (int i = 0; i < found; i++) {
+            mix((uint64_t)indices[i]);
+            got_entry(&entries[i], in[indices[i]]);
+        }
+        left -= found > 0 ? found : 0;
+    }
+}
+
+static void by_poll(void)
+{
+    struct mbx_completion entries[2];
+    mbx_request request;
+    int found;
+
+    post(&request, 0);
+    while ((found = mbx_poll(ep, MBX_RECVS, entries, 2)) == 0) {
+        if (draw(2))
+            mix((uint64_t)mbx_wait_queues(ep, MBX_RECVS, 1000000));
+        else
+            mix((uint64_t)mbx_progress(ep));
+        mix((uint64_t)mbx_ready(ep, MBX_RECVS));
+    }
+    must(found, "mbx_poll");
+    got_entry(&entries[0], in[0]);
+}
+
+static void by_peek(void)
+{
+    const struct mbx_completion *entry;
+    mbx_request request;
+
+    post(&request, 0);
+    while ((entry = mbx_peek(ep, MBX_RECVS)) == NULL) {
+        mix((uint64_t)mbx_idle(ep));
+        mix((uint64_t)mbx_progress(ep));
+    }
+    got_entry(entry, in[0]);
+    mbx_release(ep, entry);
+}
+
+/* One message, or two.  How many. */
+static uint64_t receive(uint64_t left)
+{
+    static void (*const ways[])(void) = {by_test,     by_wait,     by_probe, by_mprobe,
+                                         by_try_recv, by_wait_any, by_poll,  by_peek};
+    uint64_t way = draw(9);
+
+    if (way == 8 && left >= 2 && !has_one_receive) {
+        by_wait_some();
+        return 2;
+    }
+    ways[way % 8]();
+    return 1;
+}
+
+/* ---- others ---- */
+
+/* Exact receives that are cancelled, in time or not. */
+static void cancel_exact(void)
+{
+    struct mbx_completion entry;
+    mbx_request request;
+    uint64_t data = rank;
+    int err;
+
+    for (uint32_t peer = 0; peer < ranks; peer++)
+        must(mbx_inject(ep, peer, EXACT, EXACT_TAG, &data, sizeof data, 0), "mbx_inject");
+    for (uint32_t peer = 0; peer < ranks; peer++)
+        do {
+            must(mbx_recv(ep, peer, EXACT, EXACT_TAG, 0, in[0], BIGGEST, NULL, &request),
+                 "mbx_recv");
+            (void)mbx_progress(ep);
+            mix((uint64_t)mbx_cancel(ep, request));
+            must(mbx_wait(ep, request, -1, &entry), "mbx_wait");
+            mix((uint64_t)entry.error);
+            err = entry.error;
+            if (err == -ECANCELED)
+                (void)mbx_progress(ep);
+        } while (err == -ECANCELED);
+}
+
+static void on_the_second(void)
+{
+    struct mbx_completion entry;
+    mbx_request request;
+    uint64_t data = hash;
+
+    for (uint32_t peer = 0; peer < ranks; peer++)
+        must(mbx_inject(second, peer, MAIN, rank, &data, sizeof data, 0), "mbx_inject");
+    for (uint32_t peer = 0; peer < ranks; peer++) {
+        must(
+            mbx_recv(second, MBX_ANY_SOURCE, MAIN, 0, LOW_BITS, in[0], BIGGEST, NULL, &request),
+            "mbx_recv");
+        must(mbx_wait(second, request, -1, &entry), "mbx_wait");
+        got_entry(&entry, in[0]);
+    }
+}
+
+static void choose(void)
+{
+    struct timespec now;
+    uint64_t value;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    value = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 32;
+    must(mbx_choice(7, &value), "mbx_choice");
+    mix(value);
+}
+
+static void is_called(const struct mbx_completion *entry)
+{
+    (void)entry;
+}
+
+static void *in_thread(void *arg)
+{
+    struct mbx_status status;
+
+    (void)mbx_probe(ep, MBX_ANY_SOURCE, NOBODY, 0, ANYTHING, &status);
+    return arg;
+}
+
+static void special(const char *name, uint64_t round, uint64_t rounds)
+{
+    const struct mbx_options options = {.flags = MBX_DONE, .done = is_called};
+    const char *extra = getenv("NATIVE_EXTRA");
+    struct mbx_completion entry;
+    struct mbx_status status;
+    mbx_request request;
+    pthread_t thread;
+
+    if (strcmp(name, "time") == 0 && extra != NULL && round == strtoull(extra, NULL, 10) &&
+        rank == 1)
+        (void)mbx_probe(ep, 0, NOBODY, 7, 0, &status);
+    if (strcmp(name, "callback") == 0 && round == 1)
+        must(mbx_recv(ep, MBX_ANY_SOURCE, NOBODY, 0, 0, in[1], 8, &options, &request),
+             "mbx_recv");
+    if (strcmp(name, "threads") == 0 && round == 1 &&
+        pthread_create(&thread, NULL, in_thread, NULL) == 0)
+        pthread_join(thread, NULL);
+    if (has_one_receive && round == rounds / 2 && rank == 1) {
+        must(mbx_recv(ep, MBX_ANY_SOURCE, NOBODY, 0, ANYTHING, in[1], 8, NULL, &request),
+             "mbx_recv");
+        (void)mbx_test(ep, request, NULL);
+        printf("rank 1: %016" PRIx64 " at its end\n", hash);
+        fflush(stdout);
+        if (strcmp(name, "killed") == 0)
+            raise(SIGKILL);
+        must(mbx_cancel(ep, request), "mbx_cancel");
+        must(mbx_wait(ep, request, -1, &entry), "mbx_wait");
+        if (entry.error != -ECANCELED || entry.request != request)
+            fail("a receive that was withheld is not the one that was cancelled", entry.error);
+    }
+}
+
+static void open_all(struct mbx_job *job)
+{
+    const struct mbx_config config = {.key = mbx_job_key(job)};
+
+    must(mbx_open(&config, &ep), "mbx_open");
+    must(mbx_open(&config, &second), "mbx_open");
+    must(mbx_job_connect(job, ep), "mbx_job_connect");
+    must(mbx_job_connect(job, second), "mbx_job_connect");
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 10;
+    uint64_t received = 0;
+    struct mbx_job *job;
+
+    has_one_receive =
+        argc > 3 && (strcmp(argv[3], "killed") == 0 || strcmp(argv[3], "spared") == 0);
+    must(mbx_job_open(&job), "mbx_job_open");
+    rank = mbx_job_rank(job);
+    ranks = mbx_job_size(job);
+    random_state = (argc > 2 ? strtoull(argv[2], NULL, 10) : 1) * 1000 + rank;
+    sends = calloc(rounds * ranks, sizeof *sends);
+    if (sends == NULL)
+        fail("calloc", -12);
+    open_all(job);
+    cancel_exact();
+    for (uint64_t round = 0; round < rounds; round++) {
+        for (uint32_t peer = 0; peer < ranks; peer++)
+            send_one(peer, round);
+        special(argc > 3 ? argv[3] : "", round, rounds);
+        while (received < (round + 1) * ranks / 2 * 2 && received < rounds * ranks)
+            received += receive(rounds * ranks - received);
+    }
+    while (received < rounds * ranks)
+        received += receive(rounds * ranks - received);
+    finish_sends();
+    choose();
+    on_the_second();
+    printf("rank %" PRIu32 ": %016" PRIx64 "\n", rank, hash);
+    must(mbx_job_fence(job), "mbx_job_fence");
+    must(mbx_close(ep), "mbx_close");
+    must(mbx_close(second), "mbx_close");
+    mbx_job_close(job);
+    free(sends);
+    return 0;
+}
