@@ -13,11 +13,12 @@
 
 enum diagnose_verdict {
     DIAGNOSE_NONE,
+    DIAGNOSE_IF_POLLS, /* a deadlock of the whole job, if its ranks that poll do nothing else (inspect/polls.h) */
     DIAGNOSE_UNLESS,  /* a deadlock, unless a thread that has never communicated does so */
     DIAGNOSE_DEADLOCK /* for certain: of a part of the ranks at least */
 };
 
-/* nodes has space for now->count; it gets the states for the verdict. */
+/* nodes has space for now->count; it gets the states for the verdict.  Two looks never give DIAGNOSE_IF_POLLS. */
 enum diagnose_verdict diagnose_judge(const struct inspect_job *before,
                                      const struct inspect_job *now, enum inspect_node *nodes);
 
