@@ -62,6 +62,13 @@ uint32_t outside_say_others(FILE *out);
  * exchange".  NULL: unknown.  Returns words. */
 const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
 
+/* As outside_line(), but words is empty if there is none.  False: the files of another user's process were not
+ * read in time, and a later report may have the line. */
+bool outside_read_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
+
+/* Begins another report of a tool that makes several: it has its own time for the files of other users. */
+void outside_begin(void);
+
 /* Reports why ranks of this host are shown without a line, although they run Python or are another
  * user's; a line per rank. */
 void outside_say_no_line(FILE *out, const struct inspect_job *job);
