@@ -881,6 +881,11 @@ static void test_polls_for_several(void **state)
     assert_string_equal(verdict_if_polls(&s, &s), "dda");
     add(&s, 0, INSPECT_PROBE, 2, 7, 0); /* its last probe may have a message as well */
     assert_string_equal(verdict_if_polls(&s, &s), "aaa");
+    BEGIN(&s, "MPI_Recv", "MPI_Recv", NULL); /* but not in another call */
+    add(&s, 0, INSPECT_POSTED, 1, 7, 0);
+    add(&s, 0, INSPECT_PROBE, 2, 7, 0);
+    add(&s, 1, INSPECT_POSTED, 0, 9, 1);
+    assert_string_equal(verdict(&s, &s), "dda");
 }
 
 static void test_polls_from_any_source(void **state)
