@@ -109,11 +109,11 @@ SAYS = {
 }
 POLLS = r"no message for \d+ s: "
 # name: ranks, texts.  A deadlock if the ranks that poll do nothing else
-POLLING = {"polling": (2, [POLLS + "1 of 2 ranks poll, and the others wait; if those that poll do nothing else, this is a deadlock$",
+POLLING = {"polling": (2, [POLLS + "1 of 2 ranks poll, and the others wait; if ranks that poll do nothing else, this is a deadlock$",
                            r"^rank 0 \(pid \d+\) polls by MPI_Iprobe( at \S+)?, \d+ times a second", "waits for tag 7 on MPI_COMM_WORLD from 1, which waits too",
                            "waits for tag 7 on MPI_COMM_WORLD from 0, which polls", "cycle: 0 -> 1 -> 0"]),
            "testing": (2, [POLLS + "1 of 2 ranks poll", "polls by MPI_Test", "waits for tag 9 on MPI_COMM_WORLD from 1, which waits too"]),
-           "both_poll": (2, [POLLS + "all ranks poll; if those that poll do nothing else, this is a deadlock$", "waits for tag 9 on MPI_COMM_WORLD from 1, which polls",
+           "both_poll": (2, [POLLS + "all ranks poll; if ranks that poll do nothing else, this is a deadlock$", "waits for tag 9 on MPI_COMM_WORLD from 1, which polls",
                              "waits for tag 7 on MPI_COMM_WORLD from 0, which polls", "cycle: 0 -> 1 -> 0"]),
            "poll_for_finalized": (2, [POLLS + "1 of 2 ranks poll", "waits for tag 7 on MPI_COMM_WORLD from any source, and nobody is left to send it"])}
 AT_ONCE, NOT_AT_ALL = ("--polls", "0"), ("--polls", "86400000")  # a rank that polls is judged

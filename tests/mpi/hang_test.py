@@ -131,7 +131,7 @@ def polls(args, folder):
         check(job.process.poll() is None, "the job has ended")
     said += reporter.stderr.read()
     check(reporter.stdout.read() == "" and reporter.wait() == 0, "the reporter has told the rank something")
-    check(said.count(", and nothing can, if ranks that poll do nothing else") == 2 and "all ranks poll; if those that poll do nothing else" in said
+    check(said.count(", and nothing can, if ranks that poll do nothing else") == 2 and "all ranks poll; if ranks that poll do nothing else" in said
           and AGAIN in said, said)
 
 

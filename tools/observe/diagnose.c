@@ -229,7 +229,7 @@ static void say_if_polls(FILE *out, const struct inspect_job *before,
                 now->count);
     else
         fputs("all ranks poll; ", out);
-    fprintf(out, "if those that poll do nothing else%s, this is a deadlock\n",
+    fprintf(out, "if ranks that poll do nothing else%s, this is a deadlock\n",
             has_free_thread(before, now) ? ", and no thread that has never communicated does so"
                                          : "");
 }
