@@ -116,7 +116,7 @@ enum inspect_apart {
     INSPECT_APARTS
 };
 
-/* The assumptions of a judgement: each has those of the one before. */
+/* The assumptions of a judgement: each includes the one before. */
 enum inspect_assume {
     INSPECT_CERTAIN,
     INSPECT_UNLESS,  /* threads that have never communicated never do so */

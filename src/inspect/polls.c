@@ -17,7 +17,7 @@ static bool is_quiet(const struct inspect_rank *rank, uint64_t quiet_ns)
            rank->state.now_ns - rank->state.still_ns >= quiet_ns;
 }
 
-/* Does every rank of the job wait in vain or poll in vain, or is it over; and does one poll? */
+/* Is no rank of the job alive, and does one poll? */
 static bool is_stuck(const struct inspect_job *job, const enum inspect_node *nodes)
 {
     bool polls = false;

@@ -18,7 +18,7 @@ struct inspect_job looks_ranks(const struct observed *observed)
     return all;
 }
 
-/* Do the ranks of a job of the last look only wait and poll, as far as the looks show? */
+/* Do the ranks of a job of the last look only wait and poll, by these looks? */
 static bool only_poll(const struct looks *looks, const struct inspect_job *job,
                       enum inspect_node *nodes)
 {
