@@ -20,6 +20,15 @@ enum inspect_call inspect_call_of(const char *name)
 {
     static const char *const finishes[] = {"MPI_Finalize", "mbx_close", NULL};
     static const char *const probes[] = {"MPI_Probe", "MPI_Mprobe", NULL};
+    static const char *const polls[] = {"MPI_Test",
+                                        "MPI_Testall",
+                                        "MPI_Testany",
+                                        "MPI_Testsome",
+                                        "MPI_Iprobe",
+                                        "MPI_Improbe",
+                                        "MPI_Request_get_status",
+                                        "MPI_Win_test",
+                                        NULL};
     static const char *const blocks[] = {"MPI_Recv",
                                          "MPI_Send",
                                          "MPI_Ssend",
@@ -84,6 +93,7 @@ enum inspect_call inspect_call_of(const char *name)
            : is_one_of(collectives, name) ? INSPECT_CALL_COLLECTIVE
            : is_one_of(windows, name)     ? INSPECT_CALL_WINDOW
            : is_one_of(probes, name)      ? INSPECT_CALL_PROBES
+           : is_one_of(polls, name)       ? INSPECT_CALL_POLLS
            : is_one_of(finishes, name)    ? INSPECT_CALL_FINISHES
                                           : INSPECT_CALL_OTHER;
 }
@@ -114,8 +124,10 @@ static bool is_pending(const struct inspect_rank *rank, const struct inspect_ent
 {
     if (entry->flags & INSPECT_ENTRY_INTERNAL || inspect_waiter(entry) != 0)
         return false;
-    if (call == INSPECT_CALL_PROBES || entry->kind == INSPECT_PROBE)
-        return call == INSPECT_CALL_PROBES && entry->kind == INSPECT_PROBE;
+    if (entry->kind == INSPECT_PROBE)
+        return call == INSPECT_CALL_PROBES || call == INSPECT_CALL_POLLS;
+    if (call == INSPECT_CALL_PROBES)
+        return false;
     if (call == INSPECT_CALL_COLLECTIVE && entry->needs == 0 && !is_collective(rank, entry))
         return false;
     if (call == INSPECT_CALL_WINDOW && entry->needs == 0 && !is_of_this_call(rank, entry))
@@ -222,11 +234,17 @@ static bool has_all(const struct inspect_rank *rank)
     return true;
 }
 
-/* Has it answered in both looks, and done nothing between them? */
+bool inspect_polls(const struct inspect_rank *rank)
+{
+    return inspect_call_of(rank->state.call) == INSPECT_CALL_POLLS;
+}
+
+/* Has it answered in both looks, and done nothing between them, except for polls? */
 static bool has_stayed(const struct inspect_rank *was, const struct inspect_rank *rank)
 {
     return was != NULL && was->how == INSPECT_ASKED && rank->how == INSPECT_ASKED &&
-           inspect_is_still(was, rank);
+           (inspect_is_still(was, rank) ||
+            (inspect_polls(was) && inspect_polls(rank) && inspect_is_quiet(was, rank)));
 }
 
 /* An upper bound of the messages that have arrived at a rank and are not counted as sent,
@@ -459,6 +477,10 @@ enum inspect_apart inspect_apart(const struct inspect_job *before,
     switch (inspect_call_of(rank->state.call)) {
     case INSPECT_CALL_OTHER:
         return INSPECT_APART_CALL;
+    case INSPECT_CALL_POLLS:
+        if (assume != INSPECT_IF_POLLS)
+            return INSPECT_APART_POLLS;
+        break;
     case INSPECT_CALL_FINISHES:
         return INSPECT_APART_NOT;
     case INSPECT_CALL_BLOCKS:

@@ -5,7 +5,7 @@
  * A pure function over two looks at a job: no clock, no I/O.
  *
  * A rank is blocked if in both looks it has answered from within the same blocking call, and
- * nothing has happened to it between them.  All others are alive: a rank that computes, polls,
+ * nothing has happened to it between them.  All others are alive: a rank that computes,
  * is stopped, or was not seen may still do anything.  A rank in MPI_Finalize, or that closes
  * its endpoint, is over: it begins no new operation.
  *
@@ -70,6 +70,11 @@
  * does.  A rank in MPI_Finalize is over in both: MPI forbids its threads to begin to communicate.
  * Signal handlers that wake a thread are not considered.
  *
+ * A rank that polls (MPI_Test, MPI_Iprobe) is alive in both.  A third judgement, INSPECT_IF_POLLS, also
+ * assumes that it does nothing else.  Then it waits for any of its operations, or for its last probe.  It
+ * may change from one such call to another between the looks.  One judgement of this kind is no verdict:
+ * polls.h.
+ *
  * A rank may have more entries than an observer can see.  Entries that it may wait for come
  * first (walk.c); if some of them are missing, the rank is alive.
  *
@@ -107,12 +112,17 @@ enum inspect_apart {
     INSPECT_APART_MORE,    /* it has more operations than an observer can see */
     INSPECT_APART_CALL,    /* it is in no call, or in one that may wait for other things than
                            messages */
+    INSPECT_APART_POLLS,   /* it polls: not with INSPECT_IF_POLLS */
     INSPECT_APART_NOTHING, /* none of its operations is known to belong to its call */
     INSPECT_APARTS
 };
 
-/* Whether threads that have never communicated may do so. */
-enum inspect_assume { INSPECT_CERTAIN, INSPECT_UNLESS };
+/* The assumptions of a judgement: each includes the one before. */
+enum inspect_assume {
+    INSPECT_CERTAIN,
+    INSPECT_UNLESS,  /* threads that have never communicated never do so */
+    INSPECT_IF_POLLS /* ranks that poll do nothing else */
+};
 
 enum inspect_apart inspect_apart(const struct inspect_job *before,
                                  const struct inspect_job *now, const struct inspect_rank *rank,
@@ -139,7 +149,7 @@ const struct inspect_task *inspect_new_task(const struct inspect_rank *other,
 
 /* The kind of call that the program is in. */
 enum inspect_call {
-    INSPECT_CALL_OTHER, /* not known; or it polls, or may wait for other things than messages */
+    INSPECT_CALL_OTHER,  /* not known; or it may wait for other things than messages */
     INSPECT_CALL_BLOCKS, /* until an operation of the program has ended, or all that it needs */
     INSPECT_CALL_BLOCKS_ANY, /* until one of several has ended */
     INSPECT_CALL_LIBRARY,    /* the library's own: until the operations marked with `needs` have
@@ -148,10 +158,14 @@ enum inspect_call {
     INSPECT_CALL_WINDOW,     /* a call for a window: until the operations known to be its own
                                 have ended */
     INSPECT_CALL_PROBES,     /* until a message is there for the last probe */
-    INSPECT_CALL_FINISHES    /* MPI_Finalize, mbx_close */
+    INSPECT_CALL_POLLS, /* returns at once: whether an operation has ended, or a message is there */
+    INSPECT_CALL_FINISHES /* MPI_Finalize, mbx_close */
 };
 
 enum inspect_call inspect_call_of(const char *name);
+
+/* Is the rank in a call that polls? */
+bool inspect_polls(const struct inspect_rank *rank);
 
 /* nodes[i] is the state of now->ranks[i]; INSPECT_UNLESS finds no fewer deadlocked ranks than
  * INSPECT_CERTAIN.  before->ranks[j] is the same rank as now->ranks[i] if both have the same endpoint of the same process on the same host.  No rank may be looked

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * graph_cases_test.c - the graph of jobs of two and three ranks, one case for each rule of
- * graph.h.
+ * graph.h, and for each rule of polls.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "inspect/graph.h"
+#include "inspect/polls.h"
 
 #define RANKS   3
 #define ENTRIES 6
@@ -90,6 +90,11 @@ static const char *verdict(struct scene *before, struct scene *now)
 static const char *verdict_unless(struct scene *before, struct scene *now)
 {
     return verdict_of(INSPECT_UNLESS, before, now);
+}
+
+static const char *verdict_if_polls(struct scene *before, struct scene *now)
+{
+    return verdict_of(INSPECT_IF_POLLS, before, now);
 }
 
 #define BARRIER  ((uint32_t)-16)
@@ -823,9 +828,237 @@ static void test_waits_through_ucp(void **state)
     assert_string_equal(verdict(&s, &s), "ddd");
 }
 
+/* ---- ranks that poll ---- */
+
+/* Rank 0 polls for rank 1 by this call, and rank 1 receives from rank 0. */
+static void poll_and_receive(struct scene *s, const char *call)
+{
+    BEGIN(s, call, "MPI_Recv");
+    add(s, 0, strstr(call, "probe") != NULL ? INSPECT_PROBE : INSPECT_POSTED, 1, 7, 0);
+    add(s, 1, INSPECT_POSTED, 0, 9, 1);
+}
+
+static void test_polls(void **state)
+{
+    static const char *const calls[] = {
+        "MPI_Test",   "MPI_Testall", "MPI_Testany",  "MPI_Testsome",
+        "MPI_Iprobe", "MPI_Improbe", "MPI_Win_test", "MPI_Request_get_status"};
+    struct scene s;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        poll_and_receive(&s, calls[i]);
+        assert_string_equal(verdict(&s, &s), "aa");
+        assert_string_equal(verdict_unless(&s, &s), "aa");
+        assert_string_equal(verdict_if_polls(&s, &s), "dd");
+        s.ranks[0].count = 0; /* it may poll for a file */
+        memset(s.ranks[0].state.counts, 0, sizeof s.ranks[0].state.counts);
+        assert_string_equal(verdict_if_polls(&s, &s), "aa");
+    }
+    poll_and_receive(&s, "MPI_Test_cancelled"); /* it is no call in a loop */
+    assert_string_equal(verdict_if_polls(&s, &s), "aa");
+    poll_and_receive(&s, "MPI_Test");
+    add(&s, 1, INSPECT_SEND, 0, 7, 0); /* what the poll is for is there */
+    assert_string_equal(verdict_if_polls(&s, &s), "aa");
+    poll_and_receive(&s, "MPI_Test");
+    s.entries[0][0].flags = INSPECT_ENTRY_INTERNAL;
+    assert_string_equal(verdict_if_polls(&s, &s), "aa");
+}
+
+/* One of several is enough for a rank that polls, also if it has asked for all. */
+static void test_polls_for_several(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Testall", "MPI_Recv", NULL);
+    add(&s, 0, INSPECT_POSTED, 1, 7, 0);
+    add(&s, 1, INSPECT_POSTED, 0, 9, 1);
+    assert_string_equal(verdict_if_polls(&s, &s), "dda");
+    add(&s, 0, INSPECT_POSTED, 2, 7, 0); /* rank 2 computes */
+    assert_string_equal(verdict_if_polls(&s, &s), "aaa");
+    s.entries[0][1].whom = 2;
+    assert_string_equal(verdict_if_polls(&s, &s), "dda");
+    add(&s, 0, INSPECT_PROBE, 2, 7, 0); /* its last probe may have a message as well */
+    assert_string_equal(verdict_if_polls(&s, &s), "aaa");
+    BEGIN(&s, "MPI_Recv", "MPI_Recv", NULL); /* but not in another call */
+    add(&s, 0, INSPECT_POSTED, 1, 7, 0);
+    add(&s, 0, INSPECT_PROBE, 2, 7, 0);
+    add(&s, 1, INSPECT_POSTED, 0, 9, 1);
+    assert_string_equal(verdict(&s, &s), "dda");
+}
+
+static void test_polls_from_any_source(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Iprobe", "MPI_Test", "MPI_Recv");
+    for (uint32_t r = 0; r < 3; r++)
+        add(&s, r, r == 0 ? INSPECT_PROBE : INSPECT_POSTED, INSPECT_NOBODY, 7, r == 2);
+    assert_string_equal(verdict_unless(&s, &s), "aaa");
+    assert_string_equal(verdict_if_polls(&s, &s), "ddd");
+    s.job.size = 4; /* a rank is not seen */
+    assert_string_equal(verdict_if_polls(&s, &s), "aaa");
+    s.job.size = 3;
+    s.ranks[1].how = INSPECT_READ; /* one computes */
+    assert_string_equal(verdict_if_polls(&s, &s), "aaa");
+}
+
+/* The calls of a rank that polls may differ; nothing else may. */
+static void test_polls_in_two_looks(void **state)
+{
+    struct scene before, now;
+
+    (void)state;
+    poll_and_receive(&before, "MPI_Test");
+    poll_and_receive(&now, "MPI_Testany");
+    now.ranks[0].state.caller = 7;
+    assert_string_equal(verdict_if_polls(&before, &now), "dd");
+    assert_int_equal(inspect_apart(&before.job, &now.job, &now.ranks[0], INSPECT_UNLESS),
+                     INSPECT_APART_POLLS);
+    now.ranks[0].state.pulse.received++;
+    assert_string_equal(verdict_if_polls(&before, &now), "aa");
+    now.ranks[0].state.pulse.received--;
+    now.ranks[0].state.counts[INSPECT_POSTED]++;
+    assert_string_equal(verdict_if_polls(&before, &now), "aa");
+    poll_and_receive(&before, "MPI_Recv"); /* it has just begun */
+    poll_and_receive(&now, "MPI_Test");
+    before.ranks[0].state.counts[INSPECT_POSTED] = now.ranks[0].state.counts[INSPECT_POSTED];
+    assert_string_equal(verdict_if_polls(&before, &now), "aa");
+    poll_and_receive(&before, "MPI_Test");
+    poll_and_receive(&now, "MPI_Recv");
+    assert_string_equal(verdict_if_polls(&before, &now), "aa");
+    poll_and_receive(&before, "MPI_Test");
+    poll_and_receive(&now, "MPI_Test");
+    now.ranks[1].state.caller = 7; /* a rank that waits has done so twice */
+    assert_string_equal(verdict_if_polls(&before, &now), "aa");
+}
+
+#define QUIET 1000u
+
+/* Nothing has happened in any rank for this long. */
+static void be_quiet(struct scene *s, uint64_t ns)
+{
+    for (uint32_t r = 0; r < s->job.count; r++) {
+        s->ranks[r].state.still_ns = 1;
+        s->ranks[r].state.now_ns = 1 + ns;
+    }
+}
+
+/* Is it a verdict, after `count` looks like `before` and one like `now`? */
+static bool is_polls(const struct scene *before, uint32_t count, const struct scene *now)
+{
+    struct inspect_job looks[4];
+    enum inspect_node nodes[RANKS];
+
+    for (uint32_t i = 0; i < count; i++)
+        looks[i] = before->job;
+    return inspect_only_polls(looks, count, &now->job, QUIET, nodes);
+}
+
+static void test_verdict_of_polls(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"MPI_Iprobe", "MPI_Recv"}, {"MPI_Test", "MPI_Test"}, {"MPI_Test", "MPI_Finalize"}};
+    struct scene s;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(pairs); i++) {
+        BEGIN(&s, pairs[i][0], pairs[i][1]);
+        add(&s, 0, i == 0 ? INSPECT_PROBE : INSPECT_POSTED, 1, 7, 0);
+        if (strcmp(pairs[i][1], "MPI_Finalize") != 0)
+            add(&s, 1, INSPECT_POSTED, 0, 9, i == 0);
+        be_quiet(&s, QUIET);
+        assert_true(is_polls(&s, 4, &s));
+        assert_false(is_polls(&s, 0, &s));
+        be_quiet(&s, QUIET - 1);
+        assert_false(is_polls(&s, 4, &s));
+        be_quiet(&s, QUIET);
+        s.ranks[1].state.still_ns =
+            0; /* not known; a rank in MPI_Finalize does not measure it */
+        assert_int_equal(is_polls(&s, 4, &s), i == 2);
+    }
+    poll_and_receive(&s, "MPI_Recv"); /* a deadlock without polls is another verdict */
+    be_quiet(&s, QUIET);
+    assert_false(is_polls(&s, 4, &s));
+}
+
+/* Each rank of the job is in it: another one might know better. */
+static void test_polls_of_a_part(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Test", "MPI_Recv", NULL); /* one computes */
+    add(&s, 0, INSPECT_POSTED, 1, 7, 0);
+    add(&s, 1, INSPECT_POSTED, 0, 9, 1);
+    be_quiet(&s, QUIET);
+    assert_string_equal(verdict_if_polls(&s, &s), "dda");
+    assert_false(is_polls(&s, 4, &s));
+    poll_and_receive(&s, "MPI_Test");
+    be_quiet(&s, QUIET);
+    assert_true(is_polls(&s, 1, &s));
+    s.job.size = 3; /* one is outside: on another host */
+    assert_false(is_polls(&s, 1, &s));
+    s.job.size = INSPECT_NOBODY; /* jobs that were joined */
+    assert_false(is_polls(&s, 1, &s));
+}
+
+/* Each of the looks counts. */
+static void test_polls_in_each_look(void **state)
+{
+    struct scene good, bad;
+    enum inspect_node nodes[RANKS];
+
+    (void)state;
+    poll_and_receive(&good, "MPI_Test");
+    poll_and_receive(&bad, "MPI_Test");
+    be_quiet(&good, QUIET);
+    bad.ranks[0].state.call[0] = '\0'; /* it was in no call */
+    for (uint32_t at = 0; at < 3; at++) {
+        struct inspect_job looks[3] = {good.job, good.job, good.job};
+
+        assert_true(inspect_only_polls(looks, 3, &good.job, QUIET, nodes));
+        looks[at] = bad.job;
+        assert_false(inspect_only_polls(looks, 3, &good.job, QUIET, nodes));
+    }
+}
+
+static void test_poll_rate(void **state)
+{
+    struct scene before, now;
+
+    (void)state;
+    poll_and_receive(&before, "MPI_Iprobe");
+    poll_and_receive(&now, "MPI_Iprobe");
+    now.ranks[0].state.now_ns = 500000000;
+    assert_int_equal(inspect_poll_rate(&before.ranks[0], &now.ranks[0]), 0);
+    now.entries[0][0].count = 30;
+    assert_int_equal(inspect_poll_rate(&before.ranks[0], &now.ranks[0]), 60);
+    before.ranks[0].state.now_ns = 500000000; /* no time has passed */
+    assert_int_equal(inspect_poll_rate(&before.ranks[0], &now.ranks[0]), 0);
+    poll_and_receive(&before, "MPI_Test");
+    poll_and_receive(&now, "MPI_Test");
+    now.ranks[0].state.now_ns = 2000000000;
+    now.ranks[0].state.checks = 10;
+    assert_int_equal(inspect_poll_rate(&before.ranks[0], &now.ranks[0]),
+                     5 * INSPECT_CHECK_ROUNDS);
+    before.ranks[0].state.checks = 11; /* a page may hold anything */
+    assert_int_equal(inspect_poll_rate(&before.ranks[0], &now.ranks[0]), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_polls),
+        cmocka_unit_test(test_polls_for_several),
+        cmocka_unit_test(test_polls_from_any_source),
+        cmocka_unit_test(test_polls_in_two_looks),
+        cmocka_unit_test(test_verdict_of_polls),
+        cmocka_unit_test(test_polls_of_a_part),
+        cmocka_unit_test(test_polls_in_each_look),
+        cmocka_unit_test(test_poll_rate),
         cmocka_unit_test(test_all_or_any),
         cmocka_unit_test(test_waits_for_no_message),
         cmocka_unit_test(test_what_is_not_awaited),

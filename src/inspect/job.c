@@ -99,13 +99,18 @@ bool inspect_accepts(const struct inspect_job *job, uint32_t to,
            (receive->peer == INSPECT_NOBODY || receive->whom == job->ranks[from].head.address);
 }
 
-bool inspect_is_still(const struct inspect_rank *before, const struct inspect_rank *now)
+bool inspect_is_quiet(const struct inspect_rank *before, const struct inspect_rank *now)
 {
     const struct inspect_state *a = &before->state, *b = &now->state;
 
     return before->head.ep == now->head.ep && before->head.open_ns == now->head.open_ns &&
            memcmp(&a->pulse, &b->pulse, sizeof a->pulse) == 0 &&
-           strcmp(a->call, b->call) == 0 && a->caller == b->caller &&
            memcmp(a->counts, b->counts, sizeof a->counts - sizeof a->counts[0]) == 0 &&
            before->count == now->count;
+}
+
+bool inspect_is_still(const struct inspect_rank *before, const struct inspect_rank *now)
+{
+    return inspect_is_quiet(before, now) && before->state.caller == now->state.caller &&
+           strcmp(before->state.call, now->state.call) == 0;
 }

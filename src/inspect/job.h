@@ -100,7 +100,10 @@ bool inspect_accepts(const struct inspect_job *job, uint32_t to,
                      const struct inspect_entry *receive, uint32_t from,
                      const struct inspect_entry *message);
 
-/* Has nothing happened in a rank between two looks?  Neither may have failed. */
+/* Has no message come or gone in a rank between two looks, and no operation begun or ended?  Neither may have failed. */
+bool inspect_is_quiet(const struct inspect_rank *before, const struct inspect_rank *now);
+
+/* And has it stayed in one call? */
 bool inspect_is_still(const struct inspect_rank *before, const struct inspect_rank *now);
 
 #endif

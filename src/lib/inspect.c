@@ -22,6 +22,7 @@
 #include "base/sys.h"
 #include "core/core.h"
 #include "inspect/mpi.h"
+#include "inspect/polls.h"
 #include "transport/siphash.h"
 
 #define ANSWER_EACH_NS (10 * CLOCK_MS)
@@ -127,6 +128,7 @@ static void mark_awaited(const struct mbx_ep *ep, struct inspect_entry *entries,
     }
 }
 
+static_assert(INSPECT_CHECK_ROUNDS == PROGRESS_SLOW_CHECK, "observers count rounds");
 static_assert(CALLER_FRAMES == INSPECT_FRAMES && CALLER_CALL == INSPECT_CALL_TEXT,
               "of one length");
 

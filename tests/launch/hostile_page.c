@@ -167,6 +167,9 @@ static void be_in_a_call(struct inspect_page *page)
 {
     memcpy(page->state.call, "MPI_Recv", sizeof "MPI_Recv");
     page->state.caller = (uint64_t)(uintptr_t)&be_in_a_call + 4;
+    page->state.entries = page->state.counts[INSPECT_POSTED] = 1;
+    *inspect_page_entries(page) =
+        (struct inspect_entry){.kind = INSPECT_POSTED, .needs = 1, .peer = INSPECT_NOBODY};
 }
 
 static void allow_many(void)

@@ -180,6 +180,32 @@ def a_file_that_blocks_is_left(job, programs):
         assert f"(pid {enemy.pid} of user {stranger.STRANGER}): no line of its program: the files of other users'" in shown, shown
 
 
+def a_later_table_has_the_line(job, programs):
+    """Each table of mbx top has its own time for the second user's files: the debug information is a pipe at first."""
+    debug, blocking = (os.path.join(programs.folder, name) for name in ("late_debug", "late_blocking"))
+    if "libdw yes" not in text_of(run(MBX, "version")[0], "version") or shutil.which("objcopy") is None:
+        print("a pipe instead of debug information is not tried: there is no libdw, or no objcopy")
+        return
+    subprocess.run(["objcopy", "--only-keep-debug", programs.page, debug], check=True)
+    subprocess.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", programs.page, blocking], check=True)
+    os.rename(debug, debug + ".real")
+    os.mkfifo(debug, 0o666)
+    with programs.show("line", job, 0, blocking) as enemy:
+        assert enemy.line() == "ready"
+        top = subprocess.Popen([MBX, "top", "--all-users", "--plain", "--interval", "500ms", "--job", job.number], stdout=subprocess.PIPE, text=True)
+        try:
+            for line in top.stdout:
+                if " MPI_Recv from " in line and os.path.exists(debug + ".real"):  # without a line of the program
+                    os.rename(debug + ".real", debug)
+                elif " MPI_Recv at hostile_page.c:" in line:
+                    return
+            raise AssertionError("mbx top has ended")
+        finally:
+            top.kill()
+            top.stdout.close()
+            top.wait()
+
+
 def links_are_not_believed(job, _):
     """Pipes whose links have the names of a page and of a recording."""
     folder = tempfile.mkdtemp(prefix="matchbox-links-")
@@ -310,6 +336,7 @@ def main():
     try:
         with Job() as job:
             for check in (a_page_joins_no_job, queues_without_an_end_are_left, a_lease_is_not_waited_for, many_pages_are_not_all_read, a_file_that_blocks_is_left,
+                          a_later_table_has_the_line,
                           links_are_not_believed, pages_speak_no_commands, the_report_goes_into_no_link):
                 check(job, programs)
                 print(check.__name__, flush=True)

@@ -88,7 +88,7 @@ STUCK = {
 }
 CROWD = min(os.cpu_count() + 1, 9)  # more ranks than cores, on a small machine
 # name: ranks.  No rank is deadlocked
-CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "testing_a_window": 2, "running_ring": 3, "running_collectives": 2,
+CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "both_poll": 2, "poll_and_compute": 2, "testing_a_window": 2, "running_ring": 3, "running_collectives": 2,
             "running_fences": 3, "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "attach_forbidden": 2, "stopped": 2, "reads_a_file": 2,
             "lock_and_receive": 2, "wait_for_no_message": 2, "wait_for_any_or_no_message": 2, "killed": 3, "crowd": CROWD}
 # the doctor's texts about some of them, once they have waited for a second
@@ -107,6 +107,16 @@ SAYS = {
     "crowd": [f"{CROWD} ranks run on {os.cpu_count()} cores"] if CROWD > os.cpu_count() else [],
     "reads_a_file": ["tag 7 on MPI_COMM_WORLD from 1, which reads pipe:"],
 }
+POLLS = r"no message for \d+ s: "
+# name: ranks, texts.  A deadlock if the ranks that poll do nothing else
+POLLING = {"polling": (2, [POLLS + "1 of 2 ranks poll, and the others wait; if ranks that poll do nothing else, this is a deadlock$",
+                           r"^rank 0 \(pid \d+\) polls by MPI_Iprobe( at \S+)?, \d+ times a second", "waits for tag 7 on MPI_COMM_WORLD from 1, which waits too",
+                           "waits for tag 7 on MPI_COMM_WORLD from 0, which polls", "cycle: 0 -> 1 -> 0"]),
+           "testing": (2, [POLLS + "1 of 2 ranks poll", "polls by MPI_Test", "waits for tag 9 on MPI_COMM_WORLD from 1, which waits too"]),
+           "both_poll": (2, [POLLS + "all ranks poll; if ranks that poll do nothing else, this is a deadlock$", "waits for tag 9 on MPI_COMM_WORLD from 1, which polls",
+                             "waits for tag 7 on MPI_COMM_WORLD from 0, which polls", "cycle: 0 -> 1 -> 0"]),
+           "poll_for_finalized": (2, [POLLS + "1 of 2 ranks poll", "waits for tag 7 on MPI_COMM_WORLD from any source, and nobody is left to send it"])}
+AT_ONCE, NOT_AT_ALL = ("--polls", "0"), ("--polls", "86400000")  # a rank that polls is judged
 # texts that the doctor must never print: for example, that a rank that polls waits there
 NEVER = {"polling": "waits in MPI_Iprobe", "testing": "waits in MPI_Test", "testing_a_window": "waits in MPI_Win_test",
          "started_once": "never started"}
@@ -310,7 +320,7 @@ def control(args, pattern):
     with Job(args, pattern, args.controls[pattern]) as job:
         number = job.wait_for(args.controls[pattern] - unseen)
         for _ in range(SILENT):
-            status, text = job.doctor(number, "--wait", SILENT_MS)
+            status, text = job.doctor(number, "--wait", SILENT_MS, *(AT_ONCE if pattern == "poll_and_compute" else NOT_AT_ALL))
             if status != 0:
                 raise Failed("nobody is deadlocked, and the doctor says\n" + text)
             check_nobody_left_out(text, args.controls[pattern])
@@ -319,8 +329,23 @@ def control(args, pattern):
         for _ in looks():
             if all(words in text for words in texts):
                 return
-            status, text = job.doctor(number)
+            status, text = job.doctor(number, *NOT_AT_ALL)
         raise Failed("the doctor says\n" + text + f"and not {texts}")
+
+
+def polls(args, pattern):
+    """Ranks that poll are deadlocked if they do nothing else, and only then."""
+    ranks, texts = POLLING[pattern]
+    with Job(args, pattern, ranks) as job:
+        number = job.wait_for(ranks)
+        for _ in looks():
+            status, text = job.doctor(number, "--wait", "10000", *AT_ONCE)
+            if status == 4 and all(re.search(words, text, re.M) for words in texts):
+                return
+            if status not in (0, 4):
+                break
+            check_nobody_left_out(text, ranks)
+    raise Failed("the doctor says\n" + text + f"and not {texts}")
 
 
 def elsewhere(args):
@@ -434,7 +459,12 @@ def main():
             if pattern in others:
                 others[pattern](args)
             else:
-                (control if pattern in args.controls else stuck)(args, pattern)
+                if pattern in args.controls:
+                    control(args, pattern)
+                elif pattern in STUCK:
+                    stuck(args, pattern)
+                if pattern in POLLING:
+                    polls(args, pattern)
             print(f"{pattern}: right", flush=True)
             return False
         except Failed as why:
@@ -448,7 +478,7 @@ def main():
     for pattern, why in untold.items():
         if pattern in args.patterns or not args.patterns:
             print(f"{pattern}: cannot be told: {why}")
-    patterns = [pattern for pattern in args.patterns or [*dict.fromkeys([*STUCK, *args.controls]), *others] if pattern not in untold] * args.times
+    patterns = [pattern for pattern in args.patterns or [*dict.fromkeys([*STUCK, *args.controls, *POLLING]), *others] if pattern not in untold] * args.times
     alone = [pattern for pattern in patterns if pattern in others]  # these check all jobs of this machine
     patterns = [pattern for pattern in patterns if pattern not in others]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:

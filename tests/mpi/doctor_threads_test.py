@@ -23,6 +23,7 @@ TAGS = ["waits for tag 7 on MPI_COMM_WORLD from 1, which waits too",
 NAMED = r"^  its thread \d+ has never communicated: it {}$"
 LEFT_OUT = r"^rank 0 \(pid \d+\) is not judged, nor is a rank that waits for it: "
 ACTIVE = LEFT_OUT + r"its thread \d+, which has communicated before, "
+POLLED = ["waits for tag 9 on MPI_COMM_WORLD from 1, which waits too", "waits for tag 7 on MPI_COMM_WORLD from 0, which polls", "cycle: 0 -> 1 -> 0"]
 TITLE = "deadlock of 2 of 2 ranks"
 # name: the arguments of stuck, the status, and what the doctor prints
 PROGRAMS = {
@@ -42,6 +43,10 @@ PROGRAMS = {
     "head_to_head": ("head_to_head none", DEADLOCK, [r"its send to 1 \(tag 5 on MPI_COMM_WORLD", "cycle: 0 -> 1 -> 0"]),
     "probe_in_vain": ("probe_in_vain none", DEADLOCK, ["is in MPI_Probe", "waits for tag 4 on MPI_COMM_WORLD from 1"]),
     "receive_from_finalized": ("receive_from_finalized none", DEADLOCK, ["from 1, which is in MPI_Finalize"]),
+    "testing": ("testing none", UNLESS, ["1 of 2 ranks poll, and the others wait; if ranks that poll do nothing else, this is a deadlock$",
+                                         "polls by MPI_Test", *POLLED]),
+    "testing_and_sleeps": ("testing sleeps", UNLESS, ["do nothing else, and no thread that has never communicated does so, this is a deadlock$", *POLLED,
+                                                      NAMED.format(r"sleeps \(clock_nanosleep\)")]),
     "late_sender": ("late_sender none", NO, ["no rank is deadlocked"]),
     "wait_for_no_message": ("wait_for_no_message none", NO, ["no rank is deadlocked"]),
     "wait_for_any_or_no_message": ("wait_for_any_or_no_message none", NO, ["no rank is deadlocked"]),
@@ -54,6 +59,10 @@ SCRIPTS = {
     "bcast_and_allreduce": (DEADLOCK, [TITLE + "$", "cycle: 0 -> 1 -> 0"]),
     "two_sends": (DEADLOCK, [TITLE + "$", "is in MPI_Send", "is not received by 1, which waits too", "cycle: 0 -> 1 -> 0"]),
     "finalized": (DEADLOCK, ["deadlock of 1 of 2 ranks$", "waits for tag 3 on MPI_COMM_WORLD from 1, which is in MPI_Finalize"]),
+    "both_poll": (UNLESS, ["all ranks poll; if ranks that poll do nothing else, this is a deadlock$", "waits for tag 9 on MPI_COMM_WORLD from 1, which polls",
+                           r"^rank 0 \(pid \d+\) polls by MPI_\w+ at stuck.py:\d+ in both_poll"]),
+    "poll_and_receive": (UNLESS, ["1 of 2 ranks poll, and the others wait", "is in MPI_Mprobe", "cycle: 0 -> 1 -> 0"]),
+    "poll_and_compute": (NO, ["no rank is deadlocked"]),
     "in_a_thread": (None, [TITLE, *TAGS]),  # whether the first thread may be in MPI cannot always be told
     "with_a_thread": (UNLESS, [TITLE + ", unless a thread", *TAGS, NAMED.format(".*")]),
 }
@@ -76,7 +85,7 @@ def check(args, name):
     with Job(argparse.Namespace(**dict(vars(args), program=program)), pattern, ranks) as job:
         number = job.wait_for(ranks)
         for _ in looks():
-            status, text = job.doctor(number, "--wait", "10000")
+            status, text = job.doctor(number, "--wait", "500" if name == "poll_and_compute" else "10000", "--polls", "0")
             if status not in (NO, wanted) and not (wanted is None and status in (DEADLOCK, UNLESS)):
                 break
             check_nobody_left_out(text, ranks)

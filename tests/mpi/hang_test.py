@@ -7,6 +7,7 @@ time.  Two jobs run at a time, because most of the time of a job is its start an
 """
 import argparse
 import concurrent.futures
+import json
 import os
 import re
 import signal
@@ -36,7 +37,7 @@ def check(condition, text):
 
 class Job:
     def __init__(self, args, folder, pattern, ranks, **more):
-        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_HANG=HANG, **more)
+        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **{"MBX_HANG": HANG, **more})
         self.folder = folder
         self.process = subprocess.Popen(
             [args.mbx, "exec", "--through", args.through, "mpiexec", "--oversubscribe", "-n", str(ranks), args.program, *pattern.split()],
@@ -103,6 +104,37 @@ def unless(args, folder):
     check("has never communicated: it sleeps (clock_nanosleep)" in job.said and "MBX_HANG_THEN=abort" not in job.said, job.said)
 
 
+def session_of(pid):
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def polls(args, folder):
+    """Ranks that poll are reported with an if, which does not end the job.  A rank starts the reporter with the limit of
+    60 s, so this one is started here, without a limit."""
+    with Job(args, folder, "both_poll", 2, MBX_HANG="0") as job:
+        number, ranks = None, []
+        while len(ranks) != 2:
+            shown = json.loads(subprocess.run([args.mbx, "queues", "--json"], stdout=subprocess.PIPE, text=True).stdout)
+            number, ranks = next(((one["job"], one["ranks"]) for one in shown["jobs"]
+                                  if session_of(one["ranks"][0]["pid"]) == job.process.pid), (None, []))
+        reporter = subprocess.Popen(  # it tells the rank by descriptor 3 (src/inspect/hang.h)
+            ["sh", "-c", 'exec "$@" 3>&1 > /dev/null', "sh", args.mbx, "doctor", "--from-watchdog", str(ranks[0]["pid"]), "--job", number,
+             "--hang", "500", "--polls", "0", "--abort"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
+        said = ""
+        for line in reporter.stderr:
+            said += line
+            if said.count("cycle: 0 -> 1 -> 0") == 2:
+                break
+        check(job.process.poll() is None, "the job has ended")
+    said += reporter.stderr.read()
+    check(reporter.stdout.read() == "" and reporter.wait() == 0, "the reporter has told the rank something")
+    check(said.count(", and nothing can, if ranks that poll do nothing else") == 2 and "all ranks poll; if ranks that poll do nothing else" in said
+          and AGAIN in said, said)
+
+
 def no_deadlock(args, folder, pattern, ranks, words):
     """MBX_HANG_THEN=abort also acts only on deadlocks."""
     with Job(args, folder, pattern, ranks, MBX_HANG_THEN="abort") as job:
@@ -146,6 +178,7 @@ def main():
         "abort_with_threads": lambda a, f: abort(a, f, "both_receive joins"),
         "unless": unless,
         "late_deadlock": late_deadlock,
+        "polls": polls,
         "late_sender": lambda a, f: no_deadlock(a, f, "late_sender", 2, "waits for a signal"),
         "computing_master": lambda a, f: no_deadlock(a, f, "computing_master", 3, "computes"),
         "polling": lambda a, f: no_deadlock(a, f, "polling", 2, "from 0, which is in MPI_Iprobe"),

@@ -695,6 +695,37 @@ static void testing(void)
         MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
 }
 
+/* Each rank polls for a message of the other one, by two calls in turn. */
+static void both_poll(void)
+{
+    MPI_Request request;
+    int flag = 0;
+
+    MPI_Irecv(in, 4, MPI_CHAR, 1 - rank, 9, MPI_COMM_WORLD, &request);
+    while (!flag) {
+        MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+        if (!flag)
+            MPI_Iprobe(1 - rank, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    }
+}
+
+static void poll_for_finalized(void)
+{
+    int flag = rank;
+
+    while (!flag)
+        MPI_Iprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
+static void poll_and_compute(void)
+{
+    volatile double x = 1;
+
+    while (rank == 1)
+        x = x * 1.0000001 + 1;
+    polling();
+}
+
 static void testing_a_window(void)
 {
     int flag = 0, other = 1 - rank;
@@ -863,6 +894,9 @@ static const struct {
     {"computing_master", computing_master},
     {"polling", polling},
     {"testing", testing},
+    {"both_poll", both_poll},
+    {"poll_for_finalized", poll_for_finalized},
+    {"poll_and_compute", poll_and_compute},
     {"testing_a_window", testing_a_window},
     {"running_ring", running_ring},
     {"running_collectives", running_collectives},

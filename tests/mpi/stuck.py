@@ -49,6 +49,25 @@ def finalized():
         WORLD.recv(source=1, tag=3)
 
 
+def both_poll():
+    request = WORLD.irecv(source=OTHER, tag=9)
+    while not request.test()[0] and not WORLD.iprobe(source=OTHER, tag=7):
+        pass
+
+
+def poll_and_receive():
+    while RANK == 0 and not WORLD.iprobe(source=OTHER, tag=7):
+        pass
+    WORLD.recv(source=OTHER, tag=9)
+
+
+def poll_and_compute():
+    while RANK == 0 and not WORLD.iprobe(tag=7):
+        pass
+    while True:
+        pass
+
+
 def in_a_thread():
     """All messages are a second thread's, for which the first one waits."""
     thread = threading.Thread(target=wrong_tags)

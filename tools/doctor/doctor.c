@@ -17,6 +17,7 @@
 #include "tools/observe/diagnose.h"
 #include "tools/observe/observe.h"
 #include "tools/queues/hosts.h"
+#include "looks.h"
 #include "watchdog.h"
 
 static const char usage[] =
@@ -39,6 +40,8 @@ static const char usage[] =
     "                the first deadlock (default 1), at one with \"unless\" only in the\n"
     "                last round.  Ignores ranks and jobs that start later.  Also reports\n"
     "                in how many rounds a rank that waits was judged\n"
+    "  --polls MS    ranks that poll are judged after so long without a message (default\n"
+    "                10000); not with --rounds\n"
     "  --wait MS     how long a rank may take to answer (default 700)\n"
     "  --verbose     also report why a rank of this host that runs Python, or is another\n"
     "                user's, is shown without the line of its program\n" HOSTS_USAGE
@@ -49,6 +52,9 @@ static const char usage[] =
     "cannot be read may still send.  Such a rank is never called deadlocked, and neither\n"
     "is a rank that waits for it.\n"
     "\n"
+    "If all ranks of a job wait or poll, without a message for 10 s, the report says how\n"
+    "often they poll: if they do nothing else, it is a deadlock.\n"
+    "\n"
     "With MPI_THREAD_MULTIPLE, if a thread of a rank has never communicated and might begin\n"
     "to, the report says \"unless\", and names this thread.\n"
     "\n"
@@ -57,12 +63,14 @@ static const char usage[] =
     "called deadlocked.\n"
     "\n"
     "The exit status is 0 if no rank is deadlocked, and 3 if one is.  It is 4 if a rank is,\n"
-    "unless a thread that has never communicated does so.  It is 1 if there is no job, or if\n"
-    "no deadlock was found and a host has not answered.\n";
+    "unless a thread that has never communicated does so, or if ranks that poll do nothing\n"
+    "else.  It is 1 if there is no job, or if no deadlock was found and a host has not\n"
+    "answered.\n";
 
 static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {"between", required_argument, NULL, 'b'},
                                         {"rounds", required_argument, NULL, 'r'},
+                                        {"polls", required_argument, NULL, 'p'},
                                         {"all-users", no_argument, NULL, 'a'},
                                         {"wait", required_argument, NULL, 'm'},
                                         {"verbose", no_argument, NULL, 'v'},
@@ -75,36 +83,29 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
 
 /* exit statuses */
 #define DEADLOCKED 3
-#define UNLESS     4
+#define UNLESS     4 /* or if ranks that poll do nothing else */
 
 /* The time that a rank has to answer: two inspections of a computing rank, and the time between
  * them, must take less than 2 s. */
 #define WAIT_NS (700 * CLOCK_MS)
 
+/* Without a message for this long, ranks that poll are judged: by the user's command, and by MBX_HANG. */
+#define QUIET_NS      (10 * CLOCK_S)
+#define QUIET_HANG_NS (60 * CLOCK_S)
+
 /* ---- the command ---- */
-
-/* All ranks of the first inspection: it may have joined jobs in another way than the second. */
-static struct inspect_job all_ranks(const struct observed *observed)
-{
-    struct inspect_job all = {.count = 0, .size = INSPECT_NOBODY};
-
-    for (uint32_t i = 0; i < observed->count; i++)
-        all.count += observed->jobs[i].count;
-    if (observed->count != 0)
-        all.ranks = observed->jobs[0].ranks;
-    return all;
-}
 
 static int status_of(enum diagnose_verdict verdict)
 {
     return verdict == DIAGNOSE_DEADLOCK ? DEADLOCKED
-           : verdict == DIAGNOSE_UNLESS ? UNLESS
-                                        : TOOL_DONE;
+           : verdict == DIAGNOSE_NONE   ? TOOL_DONE
+                                        : UNLESS;
 }
 
-static int say_all(const struct observed *before, const struct observed *now, bool is_verbose)
+static int say_all(const struct looks *looks, bool is_verbose)
 {
-    const struct inspect_job was = all_ranks(before);
+    const struct observed *now = &looks->all[looks->count - 1];
+    const struct inspect_job was = looks_ranks(&looks->all[looks->count - 2]);
     enum diagnose_verdict worst = DIAGNOSE_NONE, verdict;
 
     for (uint32_t i = 0; i < now->count; i++) {
@@ -113,7 +114,7 @@ static int say_all(const struct observed *before, const struct observed *now, bo
 
         if (nodes == NULL)
             return TOOL_FAILED;
-        verdict = diagnose_judge(&was, job, nodes);
+        verdict = looks_judge(looks, job, nodes);
         worst = verdict > worst ? verdict : worst;
         diagnose_say(stdout, &was, job, nodes, verdict);
         if (is_verbose)
@@ -182,39 +183,60 @@ static uint32_t say_strangers(const struct sight *sight, const struct observed *
     return lines;
 }
 
-static int diagnose(const struct tool *tool, const struct sight *sight, uint64_t between_ns)
+/* A look that may be the last one. */
+static int look_and_join(void *sight, struct observed *out)
 {
-    struct observed before, now = {.count = 0};
+    int err = look(sight, true, out);
+
+    return err == 0 ? observed_join(out) : err;
+}
+
+static int rest(void *sight, uint64_t ns)
+{
+    (void)sight;
+    usleep((useconds_t)(ns / CLOCK_US));
+    return 0;
+}
+
+/* The looks after the first one. */
+static int look_again(struct sight *sight, uint64_t between_ns, struct looks *looks)
+{
+    const struct looks_ways ways = {.look = look_and_join, .rest = rest, .arg = sight};
+    int err;
+
+    rest(sight, between_ns);
+    err = look_and_join(sight, &looks->all[looks->count++]);
+    return err == 0 ? looks_go_on(looks, &ways) : err;
+}
+
+static int diagnose(const struct tool *tool, struct sight *sight, uint64_t between_ns,
+                    struct looks *looks)
+{
+    const struct observed *now;
     int status;
     uint32_t others = 0, silent = 0;
-    int err = look(sight, false, &before);
+    int err = look(sight, false, &looks->all[looks->count++]);
 
-    if (err == 0 && (status = observed_choose(tool, sight->wanted, &before)) != 0) {
-        hosts_say(stderr, &before);
-        observe_free(&before);
+    if (err == 0 && (status = observed_choose(tool, sight->wanted, &looks->all[0])) != 0) {
+        hosts_say(stderr, &looks->all[0]);
         return status;
     }
     status = TOOL_FAILED;
-    if (err == 0) {
-        usleep((useconds_t)(between_ns / CLOCK_US));
-        err = look(sight, true, &now);
-    }
     if (err == 0)
-        err = observed_join(&now);
+        err = look_again(sight, between_ns, looks);
+    now = &looks->all[looks->count - 1];
     if (err == 0) {
-        others = say_strangers(sight, &now);
-        silent = hosts_say(stdout, &now);
+        others = say_strangers(sight, now);
+        silent = hosts_say(stdout, now);
     }
     if (err < 0)
         say_no_look(tool, sight, err);
-    else if (now.count == 0 && others == 0)
+    else if (now->count == 0 && others == 0)
         say_no_job(tool, sight);
-    else if (now.count != 0)
-        status = say_all(&before, &now, sight->is_verbose);
+    else if (now->count != 0)
+        status = say_all(looks, sight->is_verbose);
     if (status == TOOL_DONE && silent != 0)
         status = TOOL_FAILED;
-    observe_free(&before);
-    observe_free(&now);
     return status;
 }
 
@@ -231,7 +253,7 @@ static bool are_over(const struct observed *observed)
 static enum diagnose_verdict judge_all(const struct observed *before,
                                        const struct observed *now)
 {
-    const struct inspect_job was = all_ranks(before);
+    const struct inspect_job was = looks_ranks(before);
     enum diagnose_verdict worst = DIAGNOSE_NONE, verdict;
 
     for (uint32_t i = 0; i < now->count; i++) {
@@ -249,11 +271,11 @@ static enum diagnose_verdict judge_all(const struct observed *before,
  * known to go on. */
 static bool is_left_out(enum inspect_apart apart)
 {
-    static const bool left_out[INSPECT_APARTS] = {[INSPECT_APART_TWICE] = true,
-                                                  [INSPECT_APART_THREADS] = true,
-                                                  [INSPECT_APART_TASKS] = true,
-                                                  [INSPECT_APART_SEVERAL] = true,
-                                                  [INSPECT_APART_MORE] = true};
+    static const bool left_out[INSPECT_APARTS] = {
+        [INSPECT_APART_TWICE] = true, [INSPECT_APART_THREADS] = true,
+        [INSPECT_APART_TASKS] = true, [INSPECT_APART_SEVERAL] = true,
+        [INSPECT_APART_BEGUN] = true, [INSPECT_APART_ACTIVE] = true,
+        [INSPECT_APART_MORE] = true,  [INSPECT_APART_NOTHING] = true};
 
     return left_out[apart];
 }
@@ -262,7 +284,7 @@ static bool is_left_out(enum inspect_apart apart)
  * nothing was judged. */
 static bool is_something_judged(const struct observed *before, const struct observed *now)
 {
-    const struct inspect_job was = all_ranks(before);
+    const struct inspect_job was = looks_ranks(before);
 
     for (uint32_t i = 0; i < now->count; i++)
         for (uint32_t k = 0; k < now->jobs[i].count; k++) {
@@ -293,43 +315,39 @@ static void say_rounds(uint64_t done, uint64_t seen, uint64_t unless, bool is_de
 }
 
 /* Many rounds in one process: the endpoints of this host are found once, and queried
- * repeatedly. */
+ * repeatedly.  looks->all[0] and [1] are the last two. */
 static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t between_ns,
-                          uint64_t rounds)
+                          uint64_t rounds, struct looks *looks)
 {
-    struct observed looks[2] = {{.count = 0}, {.count = 0}};
+    struct observed *before = &looks->all[0], *now = &looks->all[1];
     uint64_t done = 0, seen = 0, unless = 0;
     enum diagnose_verdict verdict = DIAGNOSE_NONE;
     int status = TOOL_DONE;
     int err = sight->hosts->count == 0 ? observer_open(sight->wanted, &sight->observer) : 0;
 
+    looks->count = 2;
     if (err == 0)
-        err = look(sight, true, &looks[0]);
+        err = look(sight, true, now);
     if (err == 0)
-        status = observed_choose(tool, sight->wanted, &looks[0]);
+        status = observed_choose(tool, sight->wanted, now);
     if (status != TOOL_DONE) {
-        hosts_say(stderr, &looks[0]);
-        observe_free(&looks[0]);
+        hosts_say(stderr, now);
         return status;
     }
-    while (err == 0 && status == TOOL_DONE && done < rounds && !are_over(&looks[done % 2])) {
-        const struct observed *before = &looks[done % 2];
-        struct observed *now = &looks[(done + 1) % 2];
-
-        usleep((useconds_t)(between_ns / CLOCK_US));
-        observe_free(now);
+    while (err == 0 && status == TOOL_DONE && done < rounds && !are_over(now)) {
+        observe_free(before);
+        *before = *now;
         *now = (struct observed){.count = 0};
-        err = look(sight, true, now);
-        if (err == 0)
-            err = observed_join(now);
+        rest(sight, between_ns);
+        err = look_and_join(sight, now);
         done += err == 0;
         seen += err == 0 && is_something_judged(before, now);
         verdict = err == 0 ? judge_all(before, now) : DIAGNOSE_NONE;
         unless += verdict == DIAGNOSE_UNLESS;
         if (verdict == DIAGNOSE_DEADLOCK || (verdict == DIAGNOSE_UNLESS && done == rounds))
-            status = say_all(before, now, sight->is_verbose);
+            status = say_all(looks, sight->is_verbose);
     }
-    if (err == 0 && hosts_say(stdout, &looks[done % 2]) != 0 && status == TOOL_DONE)
+    if (err == 0 && hosts_say(stdout, now) != 0 && status == TOOL_DONE)
         status = TOOL_FAILED;
     if (err < 0) {
         say_no_look(tool, sight, err);
@@ -340,14 +358,11 @@ static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t
     } else {
         say_rounds(done, seen, unless, status == DEADLOCKED);
     }
-    observe_free(&looks[0]);
-    observe_free(&looks[1]);
-    observer_close(sight->observer);
     return status;
 }
 
 static int parse(const struct tool *tool, int argc, char **argv, struct observe_options *wanted,
-                 uint64_t *between_ns, uint64_t *rounds, bool *is_verbose,
+                 uint64_t *between_ns, uint64_t *rounds, uint64_t *quiet_ns, bool *is_verbose,
                  struct watchdog *watchdog, struct hosts *hosts)
 {
     uint64_t number;
@@ -372,6 +387,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
                             &watchdog->hang_ns);
         } else if (c == 'r') {
             err = tool_number(tool, "--rounds", optarg, 1, UINT32_MAX, rounds);
+        } else if (c == 'p') {
+            err = tool_time(tool, "--polls", optarg, "ms", 0, 1000000 * CLOCK_S, quiet_ns);
         } else if ((err = hosts_option(hosts, tool, c, optarg)) < 0) {
             err = tool_time(tool, c == 'b' ? "--between" : "--wait", optarg, "ms", CLOCK_MS,
                             3600 * CLOCK_S, c == 'b' ? between_ns : &wanted->wait_ns);
@@ -394,6 +411,7 @@ static int run(const struct tool *tool, int argc, char **argv)
     struct observe_options wanted = {.rank = INSPECT_NOBODY, .wait_ns = WAIT_NS, .tasks = true};
     uint64_t between_ns = 300 * CLOCK_MS, rounds = 1;
     struct watchdog watchdog = {.pid = 0, .hang_ns = 60 * CLOCK_S};
+    struct looks looks = {.quiet_ns = UINT64_MAX};
     struct hosts hosts;
     struct sight sight = {.wanted = &wanted, .hosts = &hosts};
     int status;
@@ -402,16 +420,20 @@ static int run(const struct tool *tool, int argc, char **argv)
         tool_error(tool, "no memory");
         return TOOL_FAILED;
     }
-    status = parse(tool, argc, argv, &wanted, &between_ns, &rounds, &sight.is_verbose,
-                   &watchdog, &hosts);
+    status = parse(tool, argc, argv, &wanted, &between_ns, &rounds, &looks.quiet_ns,
+                   &sight.is_verbose, &watchdog, &hosts);
+    if (looks.quiet_ns == UINT64_MAX)
+        looks.quiet_ns = watchdog.pid != 0 ? QUIET_HANG_NS : QUIET_NS;
     if (status < 0)
         status = TOOL_DONE;
     else if (status == 0 && watchdog.pid != 0)
-        status = watchdog_run(&watchdog, &wanted, between_ns);
+        status = watchdog_run(&watchdog, &wanted, between_ns, looks.quiet_ns);
     else if (status == 0 &&
              (hosts.count != 0 || (status = observe_choose(tool, &wanted)) == TOOL_DONE))
-        status = rounds > 1 ? diagnose_again(tool, &sight, between_ns, rounds)
-                            : diagnose(tool, &sight, between_ns);
+        status = rounds > 1 ? diagnose_again(tool, &sight, between_ns, rounds, &looks)
+                            : diagnose(tool, &sight, between_ns, &looks);
+    looks_free(&looks);
+    observer_close(sight.observer);
     hosts_fini(&hosts);
     return status;
 }

@@ -33,6 +33,7 @@
 #include "base/sys.h"
 #include "inspect/hang.h"
 #include "tools/common/tool.h"
+#include "looks.h"
 #include "tools/observe/diagnose.h"
 
 #define AGAIN      10            /* times MBX_HANG: second report */
@@ -43,12 +44,12 @@
 struct hang {
     const struct watchdog *reported;
     struct observe_options wanted;
-    uint64_t between_ns, begin_ns;
+    uint64_t between_ns, quiet_ns, begin_ns;
     int pidfd;
     uint64_t said_ns;   /* when a deadlock was reported last; before that, the beginning */
     unsigned reports;   /* of a deadlock: REPORTS at most */
     bool has_explained; /* that there is none */
-    bool is_unless;     /* the report says "unless": a certain one may follow */
+    bool is_unless;     /* the report says "unless", or "if": a certain one may follow */
     uint64_t first;     /* the pulse of the watched rank when its watch began */
     uint32_t watched;   /* its pid: of a deadlocked rank, once there is a report */
 };
@@ -176,6 +177,14 @@ static uint64_t seconds_of(const struct hang *hang)
     return (hang->reported->hang_ns + (clock_now() - hang->begin_ns)) / CLOCK_S;
 }
 
+static const char *condition_of(enum diagnose_verdict verdict)
+{
+    return verdict == DIAGNOSE_UNLESS
+               ? ", unless a thread that has never communicated sends one"
+           : verdict == DIAGNOSE_IF_POLLS ? ", if ranks that poll do nothing else"
+                                          : "";
+}
+
 static void on_deadlock(struct hang *hang, const struct inspect_job *before,
                         const struct inspect_job *now, const enum inspect_node *nodes,
                         enum diagnose_verdict verdict)
@@ -196,8 +205,7 @@ static void on_deadlock(struct hang *hang, const struct inspect_job *before,
         first++;
     watch(hang, &now->ranks[first]);
     snprintf(about, sizeof about, "no message has come for %" PRIu64 " s, and nothing can%s%s",
-             seconds_of(hang),
-             is_certain ? "" : ", unless a thread that has never communicated sends one",
+             seconds_of(hang), condition_of(verdict),
              aborts              ? "; the job is ended (MBX_HANG_THEN=abort)"
              : hang->reports > 1 ? " (again)"
                                  : "");
@@ -223,47 +231,74 @@ static void on_none(struct hang *hang, const struct inspect_job *before,
 
 /* ---- the story ---- */
 
+static int look_at_job(void *hang, struct observed *out)
+{
+    return observe(&((struct hang *)hang)->wanted, out);
+}
+
+static int rest_or_end(void *hang, uint64_t ns)
+{
+    return rest(hang, ns) ? 0 : -ESRCH;
+}
+
+/* 0; a negative errno: the rank is gone, or nothing can be seen. */
+static int look_at_all(struct hang *hang, struct looks *looks)
+{
+    const struct looks_ways ways = {.look = look_at_job, .rest = rest_or_end, .arg = hang};
+    int err = look_at_job(hang, &looks->all[looks->count++]);
+
+    if (err == 0)
+        err = rest_or_end(hang, hang->between_ns);
+    if (err == 0)
+        err = look_at_job(hang, &looks->all[looks->count++]);
+    return err == 0 ? looks_go_on(looks, &ways) : err;
+}
+
+static void judge(struct hang *hang, const struct looks *looks, const struct inspect_job *job,
+                  enum inspect_node *nodes)
+{
+    const struct inspect_job was = looks_ranks(&looks->all[looks->count - 2]);
+    bool is_late = clock_now() - hang->said_ns >= (AGAIN - 1) * hang->reported->hang_ns;
+    enum diagnose_verdict verdict = looks_judge(looks, job, nodes);
+
+    if (verdict == DIAGNOSE_NONE)
+        on_none(hang, &was, job, nodes);
+    else if (hang->reports == 0 || is_late || (hang->is_unless && verdict == DIAGNOSE_DEADLOCK))
+        on_deadlock(hang, &was, job, nodes, verdict);
+}
+
 /* False: the watch is over. */
 static bool look(struct hang *hang)
 {
-    static const struct inspect_job none;
-    struct observed before, now = {.count = 0};
+    struct looks looks = {.quiet_ns = hang->quiet_ns};
+    const struct inspect_job *job = NULL;
     const struct inspect_rank *watched = NULL;
     enum inspect_node *nodes = NULL;
-    bool goes_on = false;
+    bool goes_on;
 
-    if (observe(&hang->wanted, &before) == 0 && rest(hang, hang->between_ns))
-        observe(&hang->wanted, &now);
-    if (now.count == 1)
-        watched = rank_of(&now.jobs[0], hang->watched);
+    if (look_at_all(hang, &looks) == 0 && looks.all[looks.count - 1].count == 1)
+        job = &looks.all[looks.count - 1].jobs[0];
+    if (job != NULL)
+        watched = rank_of(job, hang->watched);
     if (watched != NULL && hang->first == UINT64_MAX)
         watch(hang, watched);
     if (watched != NULL && pulse_of(watched) == hang->first)
-        nodes = mem_calloc(now.jobs[0].count, sizeof *nodes);
-    if (nodes != NULL) {
-        const struct inspect_job *was = before.count == 1 ? &before.jobs[0] : &none;
-        bool is_late = clock_now() - hang->said_ns >= (AGAIN - 1) * hang->reported->hang_ns;
-        enum diagnose_verdict verdict = diagnose_judge(was, &now.jobs[0], nodes);
-
-        goes_on = true;
-        if (verdict == DIAGNOSE_NONE)
-            on_none(hang, was, &now.jobs[0], nodes);
-        else if (hang->reports == 0 || is_late ||
-                 (hang->is_unless && verdict == DIAGNOSE_DEADLOCK))
-            on_deadlock(hang, was, &now.jobs[0], nodes, verdict);
-    }
+        nodes = mem_calloc(job->count, sizeof *nodes);
+    goes_on = nodes != NULL;
+    if (goes_on)
+        judge(hang, &looks, job, nodes);
+    looks_free(&looks);
     mem_free(nodes);
-    observe_free(&before);
-    observe_free(&now);
     return goes_on;
 }
 
 int watchdog_run(const struct watchdog *watchdog, const struct observe_options *wanted,
-                 uint64_t between_ns)
+                 uint64_t between_ns, uint64_t quiet_ns)
 {
     struct hang hang = {.reported = watchdog,
                         .wanted = *wanted,
                         .between_ns = between_ns,
+                        .quiet_ns = quiet_ns,
                         .begin_ns = clock_now(),
                         .said_ns = clock_now(),
                         .watched = (uint32_t)watchdog->pid,

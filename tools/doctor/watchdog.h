@@ -17,8 +17,8 @@ struct watchdog {
     bool aborts;      /* MBX_HANG_THEN=abort */
 };
 
-/* Returns an exit status. */
+/* quiet_ns: as in struct looks.  Returns an exit status. */
 int watchdog_run(const struct watchdog *watchdog, const struct observe_options *wanted,
-                 uint64_t between_ns);
+                 uint64_t between_ns, uint64_t quiet_ns);
 
 #endif

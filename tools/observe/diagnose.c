@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "diagnose_lines.h"
 #include "job_name.h"
+#include "inspect/polls.h"
 #include "inspect/text.h"
 #include "words.h"
 
@@ -28,16 +29,13 @@ uint64_t diagnose_fallbacks(const struct inspect_rank *rank)
 
 bool diagnose_is_in_wait(const struct inspect_rank *rank)
 {
-    static const char *const polls[] = {"MPI_Test", "MPI_Iprobe", "MPI_Improbe",
-                                        "MPI_Request_get_status", "MPI_Win_test"};
     enum inspect_call call = inspect_call_of(rank->state.call);
 
     if (call != INSPECT_CALL_OTHER)
-        return call != INSPECT_CALL_FINISHES;
-    for (size_t i = 0; i < ARRAY_COUNT(polls); i++)
-        if (strncmp(rank->state.call, polls[i], strlen(polls[i])) == 0)
-            return false;
-    return strncmp(rank->state.call, "MPI_", 4) == 0;
+        return call != INSPECT_CALL_FINISHES && call != INSPECT_CALL_POLLS;
+    return strncmp(rank->state.call, "MPI_", 4) == 0 &&
+           strncmp(rank->state.call, "MPI_Test", 8) != 0 &&
+           strncmp(rank->state.call, "MPI_Request_get_status", 22) != 0;
 }
 
 bool diagnose_is_still(const struct inspect_rank *rank)
@@ -129,11 +127,24 @@ static void say_other_threads(FILE *out, const struct inspect_job *job,
     }
 }
 
+/* ", 310000 times a second"; empty if the rank does not poll, or this is not known. */
+static const char *poll_rate_words(const struct inspect_job *before,
+                                   const struct inspect_rank *rank, char words[48])
+{
+    const struct inspect_rank *was = inspect_same(before, rank);
+    uint64_t rate = was != NULL && inspect_polls(rank) ? inspect_poll_rate(was, rank) : 0;
+
+    words[0] = '\0';
+    if (rate != 0)
+        snprintf(words, 48, ", %" PRIu64 " times a second", rate);
+    return words;
+}
+
 static void say_rank(FILE *out, const struct inspect_job *before, const struct inspect_job *job,
                      const enum inspect_node *nodes, uint32_t at)
 {
     const struct inspect_rank *rank = &job->ranks[at];
-    char words[WORDS_MAX], process[WORDS_MAX], call[WORDS_MAX], still[32];
+    char words[WORDS_MAX], process[WORDS_MAX], call[WORDS_MAX], still[32], rate[48];
     uint32_t awaited = 0, stuck = 0;
 
     for (uint32_t i = 0; i < rank->count; i++) {
@@ -142,8 +153,9 @@ static void say_rank(FILE *out, const struct inspect_job *before, const struct i
         awaited += is_awaited;
         stuck += is_awaited && !inspect_can_end(job, nodes, at, &rank->entries[i]);
     }
-    fprintf(out, "rank %s (%s) is in %s%s\n", words_of_rank(rank, words),
-            words_of_process(rank, process), diagnose_call_words(rank, call),
+    fprintf(out, "rank %s (%s) %s %s%s%s\n", words_of_rank(rank, words),
+            words_of_process(rank, process), inspect_polls(rank) ? "polls by" : "is in",
+            diagnose_call_words(rank, call), poll_rate_words(before, rank, rate),
             diagnose_still_words(rank, still));
     if (stuck < awaited)
         fprintf(out,
@@ -180,16 +192,66 @@ enum diagnose_verdict diagnose_judge(const struct inspect_job *before,
     return count_deadlocked(now, nodes) != 0 ? DIAGNOSE_UNLESS : DIAGNOSE_NONE;
 }
 
+/* The shortest time for which nothing has happened in a rank of the job, in seconds. */
+static uint64_t quiet_seconds(const struct inspect_job *job)
+{
+    uint64_t least_ns = UINT64_MAX;
+
+    for (uint32_t i = 0; i < job->count; i++) {
+        const struct inspect_state *state = &job->ranks[i].state;
+
+        if (state->now_ns - state->still_ns < least_ns)
+            least_ns = state->now_ns - state->still_ns;
+    }
+    return least_ns / CLOCK_S;
+}
+
+/* Has a rank a thread that has never communicated, and may? */
+static bool has_free_thread(const struct inspect_job *before, const struct inspect_job *now)
+{
+    for (uint32_t i = 0; i < now->count; i++)
+        if (inspect_apart(before, now, &now->ranks[i], INSPECT_CERTAIN) == INSPECT_APART_FREE)
+            return true;
+    return false;
+}
+
+/* "no message for 41 s: 3 ranks wait, and 1 polls; if it does nothing else, this is a deadlock" */
+static void say_if_polls(FILE *out, const struct inspect_job *before,
+                         const struct inspect_job *now)
+{
+    uint32_t polls = 0;
+
+    for (uint32_t i = 0; i < now->count; i++)
+        polls += inspect_polls(&now->ranks[i]);
+    fprintf(out, "no message for %" PRIu64 " s: ", quiet_seconds(now));
+    if (polls < now->count)
+        fprintf(out, "%" PRIu32 " of %" PRIu32 " ranks poll, and the others wait; ", polls,
+                now->count);
+    else
+        fputs("all ranks poll; ", out);
+    fprintf(out, "if ranks that poll do nothing else%s, this is a deadlock\n",
+            has_free_thread(before, now) ? ", and no thread that has never communicated does so"
+                                         : "");
+}
+
+static enum inspect_assume assume_of(enum diagnose_verdict verdict)
+{
+    return verdict == DIAGNOSE_DEADLOCK   ? INSPECT_CERTAIN
+           : verdict == DIAGNOSE_IF_POLLS ? INSPECT_IF_POLLS
+                                          : INSPECT_UNLESS;
+}
+
 void diagnose_say(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
                   const enum inspect_node *nodes, enum diagnose_verdict verdict)
 {
     char title[JOB_TITLE];
-    enum inspect_assume assume =
-        verdict == DIAGNOSE_DEADLOCK ? INSPECT_CERTAIN : INSPECT_UNLESS;
+    enum inspect_assume assume = assume_of(verdict);
 
     fprintf(out, "%s: ", job_title(now, false, title));
     if (verdict == DIAGNOSE_NONE)
         fprintf(out, "no rank is deadlocked\n");
+    else if (verdict == DIAGNOSE_IF_POLLS)
+        say_if_polls(out, before, now);
     else
         fprintf(out, "deadlock of %" PRIu32 " of %" PRIu32 " ranks%s\n",
                 count_deadlocked(now, nodes), now->count,

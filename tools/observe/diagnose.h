@@ -13,11 +13,12 @@
 
 enum diagnose_verdict {
     DIAGNOSE_NONE,
+    DIAGNOSE_IF_POLLS, /* a deadlock of the whole job, if its ranks that poll do nothing else (inspect/polls.h) */
     DIAGNOSE_UNLESS,  /* a deadlock, unless a thread that has never communicated does so */
     DIAGNOSE_DEADLOCK /* for certain: of a part of the ranks at least */
 };
 
-/* nodes has space for now->count; it gets the states for the verdict. */
+/* nodes has space for now->count; it gets the states for the verdict.  Two looks never give DIAGNOSE_IF_POLLS. */
 enum diagnose_verdict diagnose_judge(const struct inspect_job *before,
                                      const struct inspect_job *now, enum inspect_node *nodes);
 
@@ -60,6 +61,13 @@ uint32_t outside_say_others(FILE *out);
  * exchange", and, if the call is in an extension with debug information, "field.c:88, from halo.py:8 in
  * exchange".  NULL: unknown.  Returns words. */
 const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
+
+/* As outside_line(), but words is empty if there is none.  False: the files of another user's process were not
+ * read in time, and a later report may have the line. */
+bool outside_read_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
+
+/* Begins another report of a tool that makes several: it has its own time for the files of other users. */
+void outside_begin(void);
 
 /* Reports why ranks of this host are shown without a line, although they run Python or are another
  * user's; a line per rank. */

@@ -291,7 +291,7 @@ void diagnose_say_entry(FILE *out, const struct inspect_job *job,
     else if (entry->peer == INSPECT_NOBODY)
         fprintf(out, ", and nobody is left to send it");
     else if (whose != INSPECT_NOBODY)
-        fprintf(out, ", which waits too");
+        fprintf(out, inspect_polls(&job->ranks[whose]) ? ", which polls" : ", which waits too");
     fputc('\n', out);
     if (is_send)
         diagnose_say_window(out, job, whose, entry);

@@ -158,6 +158,7 @@ static bool why_threads(const struct inspect_job *before, const struct inspect_j
     case INSPECT_APART_TWICE:
     case INSPECT_APART_MORE:
     case INSPECT_APART_CALL:
+    case INSPECT_APART_POLLS:
     case INSPECT_APART_NOTHING:
     case INSPECT_APARTS:
         break;
@@ -196,7 +197,8 @@ static void why_left_out(const struct inspect_job *before, const struct inspect_
         snprintf(words, WORDS_MAX, "in no call of MPI");
     else
         snprintf(words, WORDS_MAX, "in %s%s", rank->state.call,
-                 apart == INSPECT_APART_CALL ? ", which is not known to wait for messages"
+                 apart == INSPECT_APART_CALL    ? ", which is not known to wait for messages"
+                 : apart == INSPECT_APART_POLLS ? ", which polls: the rank may do other things"
                  : apart == INSPECT_APART_NOTHING
                      ? ", and no message that is seen is known to be of this call"
                  : inspect_call_of(rank->state.call) == INSPECT_CALL_FINISHES

@@ -6,7 +6,7 @@
  * anything: so large that reading takes for ever, made to crash a reader, or something that blocks whoever opens or reads
  * it, such as a pipe, or a file of a FUSE of this user.  No check before opening shows the last one: a FUSE may lie below
  * another file system, and the reader (libdw) opens files that the first one names.  So a child reads for such a process,
- * and is killed when its time is over.  All children together have OTHERS_NS.  A child of root opens files as the user
+ * and is killed when its time is over.  All children of a report together have OTHERS_NS.  A child of root opens files as the user
  * of the process, and keeps nothing open that a caller of the tool waits for: a FUSE may keep it from ending.
  */
 #include <errno.h>
@@ -139,9 +139,15 @@ static void child_reap(pid_t child)
         left[next++ % ARRAY_COUNT(left)] = child;
 }
 
+static uint64_t left_ns = OTHERS_NS; /* for children of this report */
+
+void outside_begin(void)
+{
+    left_ns = OTHERS_NS;
+}
+
 static void line_find_apart(const struct python_thread *of, struct line *line)
 {
-    static uint64_t left_ns = OTHERS_NS;
     uint64_t begin_ns = clock_now();
     pid_t child, self = getpid();
     int ends[2];
@@ -190,15 +196,21 @@ static void line_of_python(const struct inspect_rank *rank, struct line *line)
     text_make_printable(line->why, '?', false);
 }
 
-const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX])
+bool outside_read_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX])
 {
-    struct line line;
+    struct line line = {.is_unread = false};
 
     if (rank->reported != NULL)
         snprintf(line.words, sizeof line.words, "%s", rank->reported->line);
     else
         line_of_rank(rank, &line);
     memcpy(words, line.words, sizeof line.words);
+    return !line.is_unread;
+}
+
+const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX])
+{
+    (void)outside_read_line(rank, words);
     return words[0] != '\0' ? words : NULL;
 }
 

@@ -14,6 +14,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "tools/common/tool.h"
+#include "tools/observe/diagnose.h"
 #include "top.h"
 
 #define LOOK_EACH_NS (50 * CLOCK_MS)
@@ -151,6 +152,7 @@ static int show_table(struct view *view, const struct top *top)
 
     if (out == NULL)
         return -ENOMEM;
+    outside_begin();
     if (!view->plain)
         fprintf(out,
                 "%cmbx top: %g s for each table; q ends, w: the rank that waits least first, "

@@ -137,7 +137,7 @@ static enum top_state answered_state(struct top_rank *to, const struct inspect_j
     enum inspect_call call = inspect_call_of(rank->state.call);
     const struct inspect_entry *entry;
 
-    if (call == INSPECT_CALL_OTHER && !waits_otherwise(rank))
+    if (call == INSPECT_CALL_POLLS || (call == INSPECT_CALL_OTHER && !waits_otherwise(rank)))
         return TOP_CALLS;
     if (call == INSPECT_CALL_OTHER) {
         add_place(to, job, at, first_access(rank));

@@ -48,11 +48,12 @@ static const char *name_of(const struct top_rank *rank, char words[WORDS_MAX])
 
 /* ---- where it waits ---- */
 
-/* The line of a place; cached, because the look-up takes some milliseconds. */
+/* The line of a place; cached if it is known that there is one or none, because the look-up takes some
+ * milliseconds. */
 static const char *line_of(const struct top_rank *rank, uint64_t caller)
 {
     static struct {
-        uint32_t pid;
+        uint32_t pid; /* 0: not known */
         uint64_t caller;
         char words[OUTSIDE_MAX];
     } known[64];
@@ -64,10 +65,8 @@ static const char *line_of(const struct top_rank *rank, uint64_t caller)
         if (known[i].pid == rank->head.pid && known[i].caller == caller)
             return known[i].words;
     next = (next + 1) % ARRAY_COUNT(known);
-    known[next].pid = rank->head.pid;
+    known[next].pid = outside_read_line(&place, known[next].words) ? rank->head.pid : 0;
     known[next].caller = caller;
-    if (outside_line(&place, known[next].words) == NULL)
-        known[next].words[0] = '\0';
     return known[next].words;
 }
 

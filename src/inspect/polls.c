@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * polls.c - see polls.h.
+ */
+#include "inspect/polls.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+/* Has nothing happened in the rank for that long?  One that is over does not measure it. */
+static bool is_quiet(const struct inspect_rank *rank, uint64_t quiet_ns)
+{
+    if (inspect_call_of(rank->state.call) == INSPECT_CALL_FINISHES)
+        return true;
+    return rank->state.still_ns != 0 && rank->state.now_ns >= rank->state.still_ns &&
+           rank->state.now_ns - rank->state.still_ns >= quiet_ns;
+}
+
+/* Is no rank of the job alive, and does one poll? */
+static bool is_stuck(const struct inspect_job *job, const enum inspect_node *nodes)
+{
+    bool polls = false;
+
+    for (uint32_t i = 0; i < job->count; i++) {
+        if (nodes[i] == INSPECT_ALIVE)
+            return false;
+        polls |= inspect_polls(&job->ranks[i]);
+    }
+    return polls;
+}
+
+bool inspect_only_polls(const struct inspect_job *looks, uint32_t count,
+                        const struct inspect_job *now, uint64_t quiet_ns,
+                        enum inspect_node *nodes)
+{
+    if (now->count != now->size || count == 0)
+        return false;
+    for (uint32_t i = 0; i < now->count; i++)
+        if (!is_quiet(&now->ranks[i], quiet_ns))
+            return false;
+    for (uint32_t i = 0; i < count; i++) {
+        inspect_judge(&looks[i], now, INSPECT_IF_POLLS, nodes);
+        if (!is_stuck(now, nodes))
+            return false;
+    }
+    return true;
+}
+
+/* The number of polls up to this look: of probes that found nothing, or of rounds of progress.  A call that
+ * tests makes one. */
+static uint64_t polls_of(const struct inspect_rank *rank, bool probes)
+{
+    for (uint32_t i = 0; probes && i < rank->count; i++)
+        if (rank->entries[i].kind == INSPECT_PROBE)
+            return rank->entries[i].count;
+    return probes ? 0 : rank->state.checks * INSPECT_CHECK_ROUNDS;
+}
+
+uint64_t inspect_poll_rate(const struct inspect_rank *was, const struct inspect_rank *rank)
+{
+    bool probes = strcmp(rank->state.call, "MPI_Iprobe") == 0 ||
+                  strcmp(rank->state.call, "MPI_Improbe") == 0;
+    uint64_t before = polls_of(was, probes), now = polls_of(rank, probes);
+    uint64_t ns = rank->state.now_ns - was->state.now_ns;
+
+    if (rank->state.now_ns <= was->state.now_ns || now <= before)
+        return 0;
+    return (uint64_t)((double)(now - before) * (double)CLOCK_S / (double)ns);
+}
