@@ -69,14 +69,12 @@ static int take_option(const struct tool *tool, int option, struct launch *launc
 /* Programs of the library alone are not recorded. */
 static void warn_of_order(const struct tool *tool)
 {
-    static const char *const names[] = {"MBX_RECORD", "MBX_REPLAY", "MBX_SHUFFLE"};
+    const char *name;
 
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
-        if (environ_get(names[i]) != NULL && environ_get(names[i])[0] != '\0')
-            tool_error(
-                tool,
-                "%s has no effect: only MPI programs are recorded and replayed (mbx exec)",
-                names[i]);
+    for (size_t i = 0; (name = environ_next_order(&i)) != NULL;)
+        tool_error(tool,
+                   "%s has no effect: only MPI programs are recorded and replayed (mbx exec)",
+                   name);
 }
 
 static int run(const struct tool *tool, int argc, char **argv)
