@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-/* Polls of an owner that is inside before yielding, and yields before napping: most calls are
- * shorter. */
+/* A thread that waits for the owner to leave polls so often, then yields so often, and then sleeps for BIAS_NAP_NS at a
+ * time.  Most calls are over while it polls. */
 #define BIAS_SPINS    100
 #define BIAS_YIELDS   1000
 #define BIAS_NAP_NS   CLOCK_MS
@@ -50,9 +50,8 @@ static void bias_wait_turn(const _Atomic uint32_t *word, uint32_t seen, unsigned
 
 /* ---- a second thread ---- */
 
-/* A barrier in every running thread of the process.  The process registers only now: that takes
- * up to 20 ms in a process with several threads, which a program with one calling thread need
- * not pay. */
+/* A barrier in every running thread of the process.  The process registers only now, because that takes up to 20 ms in a
+ * process with several threads: a program with one calling thread never needs it. */
 static void bias_barrier(void)
 {
     uint64_t start_ns;
@@ -65,7 +64,7 @@ static void bias_barrier(void)
         sys_yield();
 }
 
-static void bias_tell(const struct bias *bias)
+static void bias_report(const struct bias *bias)
 {
     const char *rank = launcher_rank();
     int owner = atomic_load_explicit(&bias->thread, memory_order_relaxed);
@@ -81,7 +80,7 @@ static void bias_tell(const struct bias *bias)
 static bool bias_await_owner(const struct bias *bias)
 {
     uint64_t start_ns = clock_now();
-    bool is_told = false;
+    bool is_reported = false;
     uint32_t inside;
 
     for (unsigned turn = 0;
@@ -89,9 +88,9 @@ static bool bias_await_owner(const struct bias *bias)
         if (bias->use->is_gone())
             return false;
         bias_wait_turn(&bias->inside, inside, turn);
-        if (!is_told && clock_now() - start_ns >= BIAS_STUCK_NS) {
-            bias_tell(bias);
-            is_told = true;
+        if (!is_reported && clock_now() - start_ns >= BIAS_STUCK_NS) {
+            bias_report(bias);
+            is_reported = true;
         }
     }
     return true;

@@ -13,6 +13,7 @@
 #define BASE_ENVIRON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -31,6 +32,21 @@ static inline const char *environ_get(const char *name)
     if (environ_is_privileged() && strcmp(name, ENVIRON_HARMLESS) != 0)
         return NULL;
     return getenv(name);
+}
+
+/* The variables that ask for a record, a replay or a random order of events: the next one from *next on that
+ * is set, or NULL. */
+static inline const char *environ_next_order(size_t *next)
+{
+    static const char *const names[] = {"MBX_RECORD", "MBX_REPLAY", "MBX_SHUFFLE"};
+
+    while (*next < sizeof names / sizeof names[0]) {
+        const char *name = names[(*next)++], *value = environ_get(name);
+
+        if (value != NULL && value[0] != '\0')
+            return name;
+    }
+    return NULL;
 }
 
 #endif

@@ -134,17 +134,15 @@ void names_forget_peer(struct mbx_ep *ep, uint32_t number)
 /* A record, or replay, that does not happen must not go unnoticed.  One rank of the job is enough. */
 static void warn_of_order(void)
 {
-    static const char *const names[] = {"MBX_RECORD", "MBX_REPLAY", "MBX_SHUFFLE"};
     uint32_t rank = launcher_number(launcher_rank());
+    const char *name;
 
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        const char *value = environ_get(names[i]);
-
-        if (value != NULL && value[0] != '\0' && (rank == 0 || rank == LAUNCHER_UNKNOWN))
-            LOG_WARN("%s has no effect on messages through libfabric or libucp: only the "
-                     "component for Open MPI records and replays (mbx exec --through=pml)",
-                     names[i]);
-    }
+    if (rank != 0 && rank != LAUNCHER_UNKNOWN)
+        return;
+    for (size_t i = 0; (name = environ_next_order(&i)) != NULL;)
+        LOG_WARN("%s has no effect on messages through libfabric or libucp: only the "
+                 "component for Open MPI records and replays (mbx exec --through=pml)",
+                 name);
 }
 
 int mbx_name_program(struct mbx_ep *ep, const char *text)

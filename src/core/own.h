@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * own.h - an endpoint of many threads (MBX_THREADS=many) that takes no lock as long as its user
- * lets one thread in at a time: for the component, which knows how many threads call it.
+ * own.h - an endpoint of many threads (MBX_THREADS=many) that takes no lock yet: for the component,
+ * which lets in one thread at a time until a second one calls.
  */
 #ifndef CORE_OWN_H
 #define CORE_OWN_H
@@ -10,10 +10,10 @@
 
 struct mbx_ep;
 
-/* From now on ep is used as with MBX_THREADS=one.  Before any other thread knows it. */
+/* From now on ep takes no lock, as with MBX_THREADS=one.  No other thread knows it yet. */
 void ep_own(struct mbx_ep *ep);
 
-/* From now on ep takes its lock.  No thread is in a call, except one that sleeps, between the two
+/* From now on ep takes its lock.  No thread is in a call, except one that may be between the two
  * hooks of mbx_sleep(). */
 void ep_share(struct mbx_ep *ep);
 

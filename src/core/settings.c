@@ -341,10 +341,12 @@ static void match_at_sender(struct settings *s)
 static uint64_t places(void)
 {
     uint32_t ranks = launcher_number(launcher_local_ranks());
+    uint32_t all = launcher_number(launcher_ranks()); /* LAUNCHER_UNKNOWN: the largest number */
 
-    if (ranks == LAUNCHER_UNKNOWN || ranks <= PEERS_USUAL / 2)
+    if (ranks == LAUNCHER_UNKNOWN)
         return PEERS_USUAL;
-    return min_size(2 * (uint64_t)ranks, PEERS_MOST);
+    ranks = (uint32_t)min_size(ranks, all);
+    return ranks <= PEERS_USUAL / 2 ? PEERS_USUAL : min_size(2 * (uint64_t)ranks, PEERS_MOST);
 }
 
 static void derive(struct settings *s)

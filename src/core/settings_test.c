@@ -305,21 +305,24 @@ static void rndv_says_which_protocols(void **state)
 static void the_ranks_of_a_machine_have_places(void **state)
 {
     static const struct {
-        const char *ranks;
+        const char *ranks, *all; /* on the machine, and in the job */
         uint64_t peers;
-    } rows[] = {{"2", 1024},    {"512", 1024},    {"513", 1026},
-                {"4000", 8000}, {"50000", 65536}, {"x", 1024}};
+    } rows[] = {{"2", "2", 1024},       {"512", "600", 1024},       {"513", "513", 1026},
+                {"4000", "4000", 8000}, {"50000", "100000", 65536}, {"x", "4000", 1024},
+                {"4000", "x", 8000},    {"4000000000", "700", 1400}};
     struct settings settings;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         setenv("OMPI_COMM_WORLD_LOCAL_SIZE", rows[i].ranks, 1);
+        setenv("OMPI_COMM_WORLD_SIZE", rows[i].all, 1);
         assert_int_equal(load(&settings, "PEERS_MAX", "auto"), 0);
         assert_int_equal(settings.peers_max, rows[i].peers);
         assert_int_equal(load(&settings, "PEERS_MAX", "7"), 0);
         assert_int_equal(settings.peers_max, 7);
     }
     unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    unsetenv("OMPI_COMM_WORLD_SIZE");
     assert_int_equal(load(&settings, "PEERS_MAX", "auto"), 0);
     assert_int_equal(settings.peers_max, 1024);
 }

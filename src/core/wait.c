@@ -36,11 +36,8 @@
  * mbx_poll(), and a wait with a timeout of 0) never yields the core: its caller may have other
  * work.
  *
- * Three other places wait in their own way, since a check has another cost there.  The
- * component (pml/progress.c) counts polls: with a check of 20 ns, reading the clock would be
- * much of a wait.  Objects of the provider (door/idle.c) have no waits, only calls that
- * find nothing, and count both.  The software device (device/soft/agent_main.c) sleeps on its
- * transport, and never yields its core.
+ * Four other files wait by the same rule, but measure in their own way (docs/decisions/0072): pml/progress.c,
+ * pml/poller.c, door/idle.c and device/soft/agent_main.c.
  *
  * A waiter clears its flag, checks, and then gives the lock to sleep; threads notify under the
  * lock: so no notification between the check and the sleep is missed.

@@ -8,7 +8,7 @@
  *
  * While a thread owns them, the endpoint takes no lock and the component works as without
  * threads.  The functions here replace the module's: they enter and leave.  Functions that Open
- * MPI reaches by a request (request.c, progress.c) do so themselves.
+ * MPI reaches by a request (request.c, waits.c) do so themselves.
  *
  * All is shared from the start where membarrier(2) is missing, and with MBX_RECORD, MBX_REPLAY and
  * MBX_SHUFFLE, whose functions wait in their own ways.

@@ -11,6 +11,8 @@
  *   send.c recv.c probe.c persistent.c      MPI's calls
  *   request.c      Open MPI's request, with the library's handle inside
  *   progress.c     completions of the library become completions of requests
+ *   poller.c       while all is shared, one thread polls for all, and others watch their requests
+ *   waits.c        MPI_Wait, MPI_Test and their like
  *   owner.c        one thread owns all this until a second one calls
  *   datatype.c     access to the bytes of a message
  *   blocks.c       packing and unpacking by the description of a datatype
@@ -35,7 +37,7 @@
  * Threads: with MPI_THREAD_MULTIPLE the first calling thread owns the component and its endpoint
  * (base/bias.h), and no lock is taken.  When a second thread calls, all is shared for ever: the
  * library takes its lock (MBX_THREADS=many), and completions are put aside and reported without
- * it.  owner.c, and progress.c for waits, have the functions that MPI calls then.
+ * it.  owner.c, and waits.c for waits, have the functions that MPI calls then.
  */
 #ifndef PML_PML_H
 #define PML_PML_H
@@ -68,8 +70,10 @@ struct pml_recv;
 
 struct pml {
     struct mbx_ep *ep;
-    bool may_share;         /* MPI_THREAD_MULTIPLE */
-    bool is_shared;         /* and a second thread has called, or there is no owner: owner.c */
+    bool may_share; /* MPI_THREAD_MULTIPLE */
+    /* And a second thread has called, or there is no owner: owner.c.  bias.state says so too, but an atomic load
+     * would cost an instruction more at each use. */
+    bool is_shared;
     bool is_mpi_waiting;    /* MPI's own loops wait: is_shared, or with ULFM */
     struct pml_recv *spare; /* receives for reuse, unless is_shared: request.c */
     struct bias bias;       /* who owns all this, with may_share */
@@ -123,7 +127,7 @@ extern __attribute__((tls_model("initial-exec"))) _Thread_local unsigned pml_cal
 
 /* ---- request.c ---- */
 
-/* The MPI_Waitany or MPI_Waitsome that a thread is in: progress.c. */
+/* The MPI_Waitany or MPI_Waitsome that a thread is in: waits.c. */
 struct pml_any {
     _Atomic size_t count;      /* 0: it is in none */
     ompi_request_t **requests; /* only this thread reads it */
@@ -490,13 +494,16 @@ void pml_progress_test(void);
 
 /* Reports the completions from calls of the library that no progress has followed. */
 void pml_progress_rest(void);
+/* True if the launcher, or the user, says that there are more ranks here than cores. */
+bool pml_is_oversubscribed(void);
+
+/* ---- waits.c ---- */
+
 /* Waits until the request is complete. */
 void pml_wait(ompi_request_t *request);
 /* The wait object of the call of Open MPI that waits for this request of the library; NULL: there is
  * none. */
 const void *pml_request_waits(const void *user, enum mbx_queue kind);
-/* True if the launcher, or the user, says that there are more ranks here than cores. */
-bool pml_is_oversubscribed(void);
 
 /* ---- deaths.c ---- */
 

@@ -54,14 +54,19 @@ static struct replay_judge *open_judge(void)
     return j;
 }
 
+static struct replay_judge *judge_small(bool is_complete)
+{
+    write_small(is_complete);
+    return open_judge();
+}
+
 static void a_program_that_agrees_gets_the_outcomes(void **state)
 {
     struct replay_outcome out;
     struct replay_judge *j;
 
     (void)state;
-    write_small(true);
-    j = open_judge();
+    j = judge_small(true);
     assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
     assert_int_equal(out.result, REPLAY_MESSAGE);
     assert_int_equal(replay_source(&out), 3);
@@ -88,8 +93,7 @@ static void another_call_is_a_divergence(void **state)
     struct replay_judge *j;
 
     (void)state;
-    write_small(true);
-    j = open_judge();
+    j = judge_small(true);
     assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
     for (int field = 0; field < 5; field++) {
         struct replay_signature other = recv_any;
@@ -164,8 +168,7 @@ static void an_outcome_that_cannot_be_is_a_divergence(void **state)
     struct replay_judge *j;
 
     (void)state;
-    write_small(true);
-    j = open_judge();
+    j = judge_small(true);
     assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
     replay_judge_refuse(
         j,
@@ -187,8 +190,7 @@ static void a_program_that_ends_early_is_a_divergence(void **state)
     struct replay_judge *j;
 
     (void)state;
-    write_small(true);
-    j = open_judge();
+    j = judge_small(true);
     assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
     assert_false(replay_judge_ends(j, 0, false));
     assert_non_null(strstr(said, "  now:      MPI_Finalize"));
@@ -202,8 +204,7 @@ static void more_calls_than_recorded_are_a_divergence_if_it_is_complete(void **s
         struct replay_outcome out;
         struct replay_judge *j;
 
-        write_small(is_complete);
-        j = open_judge();
+        j = judge_small(is_complete);
         assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
         assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
         assert_int_equal(replay_judge(j, &wait_two, &out), REPLAY_AGREES);

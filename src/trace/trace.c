@@ -2,15 +2,15 @@
 /*
  * trace.c - writes a trace file.
  *
- *   trace_record ─> window, a mapped part of the file ─> file
+ *   trace_record ─> the mapped part of the file ─> file
  *
- * The file is mapped, a window at a time, so a record is in it as soon as its last store is done: a process that is killed
+ * The file is mapped, a part at a time, so a record is in it as soon as its last store is done: a process that is killed
  * loses only the record that it was writing.  The file grows by pieces of zeros, which are written before records are stored
  * into them: a store into a page for which the disk has no space would end the process, and a store into a page that is not
  * there yet takes ten times as long.  Large pieces cost less for each page, because the system makes and maps several pages
  * together.  trace_stop() cuts off the zeros that are left at the end.
  *
- *     from                              ready             from + WINDOW
+ *     from                              ready             from + MAPPED_SIZE
  *   ────|── records ──────|── zeros ──────|── not there yet ────|
  *                         at
  *
@@ -40,9 +40,9 @@
 #include "trace/format.h"
 #include "trace/short.h"
 
-#define WINDOW       ((size_t)4 << 20) /* mapped at a time; a multiple of every page size */
-#define WINDOW_ALIGN TRACE_PIECE       /* where one begins: every page size divides it */
-#define PIECE        TRACE_PIECE       /* so a window ends where a piece does */
+#define MAPPED_SIZE  ((size_t)4 << 20) /* mapped at a time; a multiple of every page size */
+#define MAPPED_ALIGN TRACE_PIECE       /* where one begins: every page size divides it */
+#define PIECE        TRACE_PIECE       /* so a mapped part ends where a piece does */
 #define FILES_MAX    65536 /* endpoints of processes with one number, in one folder */
 
 static const char *const type_names[TRACE_TYPES] = {
@@ -125,10 +125,10 @@ struct trace_recorder {
     struct trace_info info;
     int fd; /* -1 after a failure */
     /* of a trace */
-    unsigned char *window; /* [from, from + WINDOW) of the file, or NULL */
+    unsigned char *mapped; /* [from, from + MAPPED_SIZE) of the file, or NULL */
     uint64_t from;
-    uint64_t at;    /* where the next record goes; means something while there is no window */
-    uint64_t ready; /* so long the file is: at most up to the end of the window */
+    uint64_t at;    /* where the next record goes; means something while nothing is mapped */
+    uint64_t ready; /* so long the file is: at most up to the end of the mapped part */
     size_t ring;    /* of a flight recording: its bytes */
     char path[PATH_MAX]; /* "": a memory file */
 };
@@ -136,29 +136,29 @@ struct trace_recorder {
 /* Where the next record goes in the file. */
 static uint64_t recorder_at(const struct trace_recorder *r)
 {
-    return r->window != NULL ? r->from + (uint64_t)(r->next - r->window) : r->at;
+    return r->mapped != NULL ? r->from + (uint64_t)(r->next - r->mapped) : r->at;
 }
 
 static void recorder_unmap(struct trace_recorder *r)
 {
     r->at = recorder_at(r);
-    if (r->window != NULL)
-        sys_munmap(r->window, WINDOW);
-    r->window = r->next = NULL;
+    if (r->mapped != NULL)
+        sys_munmap(r->mapped, MAPPED_SIZE);
+    r->mapped = r->next = NULL;
     r->space = 0;
 }
 
-/* Makes the window one that holds so many bytes more.  0 or a negative errno. */
+/* Maps a part that holds so many bytes more.  0 or a negative errno. */
 static int recorder_map(struct trace_recorder *r, size_t size)
 {
-    if (r->window != NULL && recorder_at(r) + size <= r->from + WINDOW)
+    if (r->mapped != NULL && recorder_at(r) + size <= r->from + MAPPED_SIZE)
         return 0;
     recorder_unmap(r);
-    r->from = r->at / WINDOW_ALIGN * WINDOW_ALIGN;
-    r->window = sys_mmap(WINDOW, r->fd, (off_t)r->from);
-    if (r->window == NULL)
+    r->from = r->at / MAPPED_ALIGN * MAPPED_ALIGN;
+    r->mapped = sys_mmap(MAPPED_SIZE, r->fd, (off_t)r->from);
+    if (r->mapped == NULL)
         return -errno;
-    r->next = r->window + (r->at - r->from);
+    r->next = r->mapped + (r->at - r->from);
     return 0;
 }
 
