@@ -71,7 +71,7 @@ void ucpx_am_direct(struct ucp_worker *worker)
     worker->am.lacks |= lacks;
 }
 
-/* Those that have matched are completed as usual. */
+/* A receive that has matched is completed as usual. */
 void ucpx_am_call_off(struct ucp_worker *worker)
 {
     for (uint32_t number = 0; number < worker->peers_known; number++) {

@@ -89,8 +89,7 @@ struct ucp_worker {
         peeked; /* what a probe that leaves the message returns; it cannot be received */
     ucs_thread_mode_t mode;
     uint64_t reports; /* rounds in which something was reported to one of several threads */
-    struct ucpx_looker
-        lookers[UCPX_LOOKERS]; /* those that have looked last whether they may sleep */
+    struct ucpx_looker lookers[UCPX_LOOKERS]; /* the last ones */
     unsigned next_looker;
     bool has_lock, is_named;
     bool is_watched;         /* by a descriptor of the client's: it has none to ask for */
