@@ -22,6 +22,7 @@
  *   I2  posted_count is the length of the list of posted slots, and kept_count is the number of slots that the client has
  *   I3  outside of handlers, a peer has messages that wait only while it is ahead with data (ucpx_peer_is_ahead)
  *   I4  waiting_count is the number of a peer's messages that wait, and crowds counts the peers with UCPX_WAITING_MAX or more
+ *   I5  directed counts the posted slots that are some peer's directed one
  */
 #include "ucp/am.h"
 
@@ -37,6 +38,18 @@
 
 /* ---- buffers ---- */
 
+static void directed_done(struct ucpx_slot *slot)
+{
+    struct ucp_worker *worker = slot->worker;
+
+    slot->is_directed = false;
+    worker->peers[slot->peer].directed = NULL;
+    worker->am.directed--;
+    worker->am.lacks = true;
+    if (ucpx_is_loss(slot->error))
+        (void)ucpx_loss_shows(worker, slot->peer, slot->error);
+}
+
 static void slot_done(const struct mbx_completion *completion)
 {
     struct ucpx_slot *slot = completion->user;
@@ -51,6 +64,8 @@ static void slot_done(const struct mbx_completion *completion)
     list_remove(&slot->link);
     list_add_tail(&am->arrived, &slot->link);
     am->posted_count--;
+    if (unlikely(slot->is_directed))
+        directed_done(slot);
 }
 
 struct ucpx_slot *ucpx_slot_make(struct ucp_worker *worker, size_t capacity)
@@ -68,13 +83,15 @@ struct ucpx_slot *ucpx_slot_make(struct ucp_worker *worker, size_t capacity)
 
 void ucpx_slot_free(struct ucpx_slot *slot)
 {
-    if (slot != NULL)
-        slot->worker->am.buffer_count--;
+    if (slot == NULL)
+        return;
+    slot->worker->am.buffer_count--;
+    slot->worker->am.lacks = true; /* there is room for another one */
     mem_free(slot);
 }
 
-/* The next message, or one that a probe has taken.  False: the library cannot take it. */
-static bool slot_begin(struct ucpx_slot *slot, const mbx_message *message)
+/* The next message from this source.  False: the library cannot take it. */
+static bool slot_begin(struct ucpx_slot *slot, uint32_t source)
 {
     const struct mbx_options options = {.user = slot, .flags = MBX_DONE, .done = slot_done};
     struct ucp_worker *worker = slot->worker;
@@ -83,11 +100,8 @@ static bool slot_begin(struct ucpx_slot *slot, const mbx_message *message)
     slot->state = UCPX_SLOT_POSTED;
     list_add_tail(&worker->am.posted, &slot->link);
     worker->am.posted_count++;
-    if (message != NULL)
-        err = mbx_mrecv(worker->mbx, *message, slot->bytes, slot->capacity, &options, NULL);
-    else
-        err = mbx_recv(worker->mbx, MBX_ANY_SOURCE, UCPX_ID_MESSAGES, 0, MBX_IGNORE_ALL,
-                       slot->bytes, slot->capacity, &options, NULL);
+    err = mbx_recv(worker->mbx, source, UCPX_ID_MESSAGES, 0, MBX_IGNORE_ALL, slot->bytes,
+                   slot->capacity, &options, &slot->request);
     if (err == 0)
         return true;
     list_remove(&slot->link);
@@ -95,9 +109,21 @@ static bool slot_begin(struct ucpx_slot *slot, const mbx_message *message)
     return false;
 }
 
-bool ucpx_slot_receive(struct ucpx_slot *slot, mbx_message message)
+/* It may be complete before the call returns. */
+bool ucpx_slot_direct(struct ucpx_slot *slot, uint32_t number)
 {
-    return slot_begin(slot, &message);
+    struct ucp_worker *worker = slot->worker;
+
+    slot->is_directed = true;
+    slot->peer = number;
+    worker->peers[number].directed = slot;
+    worker->am.directed++;
+    if (slot_begin(slot, number))
+        return true;
+    slot->is_directed = false;
+    worker->peers[number].directed = NULL;
+    worker->am.directed--;
+    return false;
 }
 
 static void announcement_release(struct ucpx_slot *data)
@@ -114,7 +140,7 @@ void ucpx_slot_release(struct ucpx_slot *slot)
     assert(!list_is_linked(&slot->link));
     announcement_release(slot);
     if (slot->capacity != UCPX_AM_SHORT || am->posted_count >= POSTED_COUNT ||
-        am->crowds != 0 || !slot_begin(slot, NULL))
+        am->crowds != 0 || !slot_begin(slot, MBX_ANY_SOURCE))
         ucpx_slot_free(slot);
 }
 
@@ -128,7 +154,7 @@ static bool post_all(struct ucp_worker *worker)
 
         if (slot == NULL)
             return false;
-        if (!slot_begin(slot, NULL)) {
+        if (!slot_begin(slot, MBX_ANY_SOURCE)) {
             ucpx_slot_free(slot);
             return false;
         }
@@ -493,11 +519,13 @@ unsigned ucpx_am_report(struct ucp_worker *worker)
         count += long_arrived(worker, container_of(node, struct ucpx_slot, link));
     if (unlikely(am->may_resume))
         count += resume(worker);
-    if (unlikely(am->crowds != 0))
-        ucpx_am_ask(worker);
+    if (unlikely(am->directed != 0 && am->crowds == 0))
+        ucpx_am_call_off(worker);
     for (; (node = list_pop_head(&am->arrived)) != NULL; count++)
         slot_arrived(worker, container_of(node, struct ucpx_slot, link));
-    if (unlikely(am->posted_count < POSTED_COUNT) && am->crowds == 0)
+    if (unlikely(am->crowds != 0))
+        ucpx_am_direct(worker);
+    else if (unlikely(am->posted_count < POSTED_COUNT))
         (void)post_all(worker);
     return count;
 }

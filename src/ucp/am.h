@@ -67,8 +67,10 @@ struct ucpx_slot {
         *announced_by; /* of data of a long message: the slot with its header; or NULL */
     enum ucpx_slot_state state;
     bool is_descriptor; /* from HANDLED on: of data that is on its way */
+    bool is_directed;   /* POSTED: it receives from this peer alone */
     int error;
     uint32_t peer;
+    mbx_request request; /* of the receive, if is_directed */
     uint64_t tag, words; /* of the message: its tag and data */
     size_t size;         /* of the message; from HANDLED on, of the data that is here */
     size_t capacity;
@@ -85,6 +87,7 @@ struct ucpx_handler {
 
 struct ucpx_am {
     bool is_on;      /* UCP_FEATURE_AM */
+    bool lacks;      /* while there are crowds: a peer may be without its receive */
     bool may_resume; /* a peer's messages that waited for drops need not wait any longer */
     struct list arrived, posted;
     unsigned posted_count, buffer_count,
@@ -96,6 +99,7 @@ struct ucpx_am {
     uint32_t handler_count;
     uint64_t next_number; /* of long messages of ours */
     uint32_t crowds;      /* peers with as many messages that wait as they may have */
+    uint32_t directed;    /* posted receives from one peer each */
 };
 
 /* Messages of one peer that wait.  The messages of eight such peers fill all buffers. */
@@ -122,8 +126,8 @@ struct ucpx_slot *ucpx_slot_make(struct ucp_worker *worker, size_t capacity);
 void ucpx_slot_free(struct ucpx_slot *slot);
 /* The buffer is not needed any more: it is posted again, or freed. */
 void ucpx_slot_release(struct ucpx_slot *slot);
-/* Receives the message of a matched probe into it.  False: the library cannot take it. */
-bool ucpx_slot_receive(struct ucpx_slot *slot, mbx_message message);
+/* Posts it for the next message of one peer.  False: the library cannot take it. */
+bool ucpx_slot_direct(struct ucpx_slot *slot, uint32_t number);
 /* Checks a message that has arrived.  False: no correct peer sends it. */
 bool ucpx_message_read(struct ucpx_message *message, const struct ucpx_slot *slot);
 
@@ -133,8 +137,10 @@ bool ucpx_message_read(struct ucpx_message *message, const struct ucpx_slot *slo
 void ucpx_am_wait(struct ucp_worker *worker, struct ucpx_peer *peer, struct ucpx_slot *slot);
 /* The first message that waits, which waits no longer; or NULL. */
 struct ucpx_slot *ucpx_am_next(struct ucp_worker *worker, struct ucpx_peer *peer);
-/* While a peer has many: takes a message of each of the others, if there is one. */
-void ucpx_am_ask(struct ucp_worker *worker);
+/* While a peer has many: each of the others has a receive of its own. */
+void ucpx_am_direct(struct ucp_worker *worker);
+/* No peer has many any more: those receives end. */
+void ucpx_am_call_off(struct ucp_worker *worker);
 
 /* ---- am_long.c ---- */
 

@@ -3,25 +3,26 @@
  * am_crowd.c - active messages of the other peers, while messages of one peer wait.
  *
  *   usually                                 receives from any source are posted
- *   a peer has UCPX_WAITING_MAX that wait   none is posted any more, and messages are asked for, of each peer that has less
+ *   a peer has UCPX_WAITING_MAX that wait   no more of these are posted, but one for each peer that has less
  *
  * Receives from any source would also take what that peer sends next, until it has all buffers.  Once the posted ones are
  * used up, its messages stay unexpected messages of the library, which bounds them for each peer, and its sender waits.
  *
- * A peer that is first heard of meanwhile waits too: nobody can ask for its messages.  And no thread sleeps, because
- * nothing would wake it for a message that the library has and no receive takes.
+ * A peer that is first heard of meanwhile waits too: it has no receive.  The client may sleep when each of the others has
+ * one, or when all buffers are used: then nothing can be done before something arrives, or the client gives data back.
  */
 #include "ucp/am.h"
 
-#include "base/log.h"
 #include "ucp/door.h"
 
 void ucpx_am_wait(struct ucp_worker *worker, struct ucpx_peer *peer, struct ucpx_slot *slot)
 {
     slot->state = UCPX_SLOT_WAITING;
     list_add_tail(&peer->waiting, &slot->link);
-    if (++peer->waiting_count == UCPX_WAITING_MAX)
+    if (++peer->waiting_count == UCPX_WAITING_MAX) {
         worker->am.crowds++;
+        worker->am.lacks = true;
+    }
 }
 
 struct ucpx_slot *ucpx_am_next(struct ucp_worker *worker, struct ucpx_peer *peer)
@@ -35,35 +36,48 @@ struct ucpx_slot *ucpx_am_next(struct ucp_worker *worker, struct ucpx_peer *peer
     return container_of(node, struct ucpx_slot, link);
 }
 
-/* The next message of a peer.  False: there is none, and the buffer stays the caller's. */
-static bool take(struct ucp_worker *worker, uint32_t number, struct ucpx_slot *slot)
+/* A peer that is gone sends nothing. */
+static bool needs_one(const struct ucpx_peer *peer)
 {
-    struct mbx_status status;
-    mbx_message message;
+    return peer->directed == NULL && peer->waiting_count < UCPX_WAITING_MAX &&
+           !peer->is_loss_said;
+}
 
-    if (worker->peers[number].waiting_count >= UCPX_WAITING_MAX ||
-        mbx_mprobe(worker->mbx, number, UCPX_ID_MESSAGES, 0, MBX_IGNORE_ALL, &status,
-                   &message) != 1)
+/* Posts one.  False: memory is short. */
+static bool direct(struct ucp_worker *worker, uint32_t number)
+{
+    struct ucpx_slot *slot = ucpx_slot_make(worker, UCPX_AM_SHORT);
+
+    if (slot == NULL)
         return false;
-    if (ucpx_slot_receive(slot, message))
+    if (ucpx_slot_direct(slot, number))
         return true;
-    (void)mbx_discard(worker->mbx, message);
-    LOG_ERROR("libucp: no memory to receive an active message of peer %u; it was dropped",
-              number);
+    ucpx_slot_free(slot);
     return false;
 }
 
-void ucpx_am_ask(struct ucp_worker *worker)
+void ucpx_am_direct(struct ucp_worker *worker)
 {
-    struct ucpx_slot *slot = NULL;
+    bool lacks = false;
 
+    worker->am.lacks = false;
     for (uint32_t number = 0; number < worker->peers_known; number++) {
-        if (slot == NULL && ucpx_am_has_room(&worker->am))
-            slot = ucpx_slot_make(worker, UCPX_AM_SHORT);
-        if (slot == NULL)
-            return;
-        if (take(worker, number, slot))
-            slot = NULL;
+        if (!needs_one(&worker->peers[number]))
+            continue;
+        if (!ucpx_am_has_room(&worker->am))
+            break;
+        lacks |= !direct(worker, number);
     }
-    ucpx_slot_free(slot);
+    worker->am.lacks |= lacks;
+}
+
+/* A receive that has matched is completed as usual. */
+void ucpx_am_call_off(struct ucp_worker *worker)
+{
+    for (uint32_t number = 0; number < worker->peers_known; number++) {
+        const struct ucpx_slot *slot = worker->peers[number].directed;
+
+        if (slot != NULL)
+            (void)mbx_cancel(worker->mbx, slot->request);
+    }
 }

@@ -52,10 +52,20 @@ struct ucpx_peer {
         errors_reported; /* handles that want errors of the peer (UCP_ERR_HANDLING_MODE_PEER) */
     struct ucp_ep *reply;    /* for handlers of active messages; made when it is first needed */
     struct ucpx_slot *comes; /* a long active message whose data is on its way, or NULL */
-    uint32_t drops;          /* long active messages whose data is on its way, and dropped */
-    struct list waiting;     /* of slots: active messages after those */
+    struct ucpx_slot
+        *directed;       /* posted for the next active message of this peer alone, or NULL */
+    uint32_t drops;      /* long active messages whose data is on its way, and dropped */
+    struct list waiting; /* of slots: active messages after those */
     uint32_t waiting_count;
 };
+
+/* A thread that wants to sleep over a worker, and how many reports there were when it last looked. */
+struct ucpx_looker {
+    pthread_t thread;
+    uint64_t seen;
+};
+
+#define UCPX_LOOKERS 8 /* with more threads nobody sleeps for long */
 
 struct ucp_worker {
     struct list link; /* in the list of the context */
@@ -78,10 +88,12 @@ struct ucp_worker {
     struct ucpx_record
         peeked; /* what a probe that leaves the message returns; it cannot be received */
     ucs_thread_mode_t mode;
+    uint64_t reports; /* rounds in which something was reported to one of several threads */
+    struct ucpx_looker lookers[UCPX_LOOKERS]; /* the last ones */
+    unsigned next_looker;
     bool has_lock, is_named;
     bool is_watched;         /* by a descriptor of the client's: it has none to ask for */
     bool is_armed;           /* who sleeps is to be woken when an operation begins */
-    bool has_reported;       /* to whichever thread, since one looked whether it may sleep */
     atomic_bool is_signaled; /* ucp_worker_signal(); not taken yet */
     pthread_mutex_t lock;
     char name[UCP_ENTITY_NAME_MAX];
@@ -136,6 +148,8 @@ bool ucpx_worker_has_due(const struct ucp_worker *worker);
 ucs_status_t ucpx_wait_open(struct ucp_worker *worker, const ucp_worker_params_t *params);
 /* Wakes who sleeps until this worker has something to do.  Under the lock. */
 void ucpx_worker_wake(struct ucp_worker *worker);
+/* A request completes outside of ucp_worker_progress(): another thread may sleep for it, or be about to.  Under the lock. */
+void ucpx_worker_has_news(struct ucp_worker *worker);
 
 /* ---- endpoint.c.  The caller holds the lock of the worker. ---- */
 

@@ -248,8 +248,10 @@ static void cancel(struct ucp_worker *worker, struct ucpx_record *record)
     else
         (void)mbx_cancel(worker->mbx, record->number);
     worker->held = NULL;
-    if (ucpx_state_of(record) == UCPX_ENDED)
-        ucpx_record_complete(record);
+    if (ucpx_state_of(record) != UCPX_ENDED)
+        return;
+    ucpx_worker_has_news(worker);
+    ucpx_record_complete(record);
 }
 
 void ucp_request_cancel(ucp_worker_h worker, void *request)

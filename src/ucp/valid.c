@@ -91,7 +91,7 @@ static bool has(const struct list *slots, enum ucpx_slot_state state,
 static bool waiting_is_valid(const struct ucp_worker *worker)
 {
     bool may_wait = worker->depth != 0 || worker->am.may_resume;
-    uint32_t crowds = 0;
+    uint32_t crowds = 0, directed = 0;
 
     for (uint32_t i = 0; i < worker->peer_count; i++) {
         const struct ucpx_peer *peer = &worker->peers[i];
@@ -102,8 +102,14 @@ static bool waiting_is_valid(const struct ucp_worker *worker)
                                   peer->waiting_count))
             return false;
         crowds += peer->waiting_count >= UCPX_WAITING_MAX;
+        directed += peer->directed != NULL;
+        if (!HOLDS("am.c I5", peer->directed == NULL ||
+                                  (peer->directed->is_directed && peer->directed->peer == i &&
+                                   peer->directed->state == UCPX_SLOT_POSTED)))
+            return false;
     }
-    return HOLDS("am.c I4", crowds == worker->am.crowds);
+    return HOLDS("am.c I4", crowds == worker->am.crowds) &&
+           HOLDS("am.c I5", directed == worker->am.directed);
 }
 
 static bool am_is_valid(const struct ucp_worker *worker)

@@ -10,12 +10,13 @@
  *
  *   what arrives    the library sees to it: mbx_arm(), mbx_sleep()
  *   a signal        stays in is_signaled until ucp_worker_arm() or ucp_worker_wait() takes it
+ *   a cancel        completes a request outside of ucp_worker_progress(), and wakes who sleeps
  *   an operation    that begins after ucp_worker_arm(), or while another thread sleeps, may need progress that nothing
  *                   which arrives would cause: is_armed lets ucpx_record_begin() wake the sleeper
  *
  * Nobody sleeps while a callback is due or runs, or a flush waits: ucp_worker_progress() is called for these.  If
- * several threads use the worker, a thread also does not sleep just after something was reported: it may have
- * checked its request before that, and would miss its end.
+ * several threads use the worker, a thread does not sleep before it has checked again after something was reported: it
+ * may have checked its request before that, and would miss its end.
  */
 #include "ucp/door.h"
 
@@ -30,20 +31,53 @@ static bool can_wait(const struct ucp_worker *worker)
     return worker->context->features & UCP_FEATURE_WAKEUP;
 }
 
+/* This thread's entry: one that it has already, or the oldest. */
+static struct ucpx_looker *looker_of_caller(struct ucp_worker *worker)
+{
+    struct ucpx_looker *looker;
+
+    for (unsigned i = 0; i < UCPX_LOOKERS; i++)
+        if (pthread_equal(worker->lookers[i].thread, pthread_self()))
+            return &worker->lookers[i];
+    looker = &worker->lookers[worker->next_looker++ % UCPX_LOOKERS];
+    *looker = (struct ucpx_looker){.thread = pthread_self()};
+    return looker;
+}
+
+/* Was something reported since this thread looked? */
+static bool take_reports(struct ucp_worker *worker)
+{
+    struct ucpx_looker *looker;
+    bool has_news;
+
+    if (worker->reports == 0)
+        return false;
+    looker = looker_of_caller(worker);
+    has_news = looker->seen != worker->reports;
+    looker->seen = worker->reports;
+    return has_news;
+}
+
 /* Takes a signal, and what was reported. */
 static bool take_news(struct ucp_worker *worker)
 {
-    bool has_reported = worker->has_reported;
+    bool has_reports = take_reports(worker);
 
-    worker->has_reported = false;
     return ucpx_worker_has_due(worker) || atomic_exchange(&worker->is_signaled, false) ||
-           has_reported;
+           has_reports;
 }
 
 OUT_OF_LINE void ucpx_worker_wake(struct ucp_worker *worker)
 {
     worker->is_armed = false;
     mbx_wake(worker->mbx);
+}
+
+void ucpx_worker_has_news(struct ucp_worker *worker)
+{
+    worker->reports += worker->has_lock;
+    if (worker->is_armed)
+        ucpx_worker_wake(worker);
 }
 
 /* ---- a descriptor ---- */

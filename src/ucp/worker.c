@@ -169,8 +169,10 @@ struct ucpx_peer *ucpx_peer(struct ucp_worker *worker, uint32_t number)
 {
     if (unlikely(number >= worker->peer_count) && !peers_grow(worker, number + 1))
         return NULL;
-    if (unlikely(number >= worker->peers_known))
+    if (unlikely(number >= worker->peers_known)) {
         worker->peers_known = number + 1;
+        worker->am.lacks = true;
+    }
     return &worker->peers[number];
 }
 
@@ -189,7 +191,7 @@ static unsigned worker_report(struct ucp_worker *worker)
     if (!list_is_empty(&worker->flushes))
         count += ucpx_flushes_report(worker);
     worker->depth--;
-    worker->has_reported |= count != 0 && worker->has_lock;
+    worker->reports += count != 0 && worker->has_lock;
     return count;
 }
 
@@ -197,7 +199,7 @@ static inline bool has_something_due(const struct ucp_worker *worker)
 {
     return !list_is_empty(&worker->ready) || !list_is_empty(&worker->am.arrived) ||
            !list_is_empty(&worker->am.collected) || worker->am.may_resume ||
-           worker->am.crowds != 0 || !list_is_empty(&worker->flushes) ||
+           (worker->am.crowds != 0 && worker->am.lacks) || !list_is_empty(&worker->flushes) ||
            !list_is_empty(&worker->failed);
 }
 

@@ -161,6 +161,26 @@ no rank waited
         expect_error(name, trace(event, END), said, path)
 
 
+def test_senders_in_tags(path):
+    """Receives of an MPICH through libucp have any source, and their tags name the sender."""
+    errors, any_rank = 3 << 29, 0xffff << 32
+    with open(path, "wb") as out:
+        out.write(trace(*text(PROGRAM, "ucp MPICH Version: 4.0.2"), (POST, 2, ANY, 0, ALL, 1, 0),
+                        (POST, 1, ANY, 3 << 32 | 7, errors, 2, 0), (POST, 1, ANY, 4 << 52 | 1 << 32 | 8, errors, 3, 0),
+                        (POST, 1, ANY, 3 << 48 | 1 << 32 | 1, errors, 4, 0), (POST, 1, ANY, 9, errors | any_rank, 5, 0), END))
+    done = run(path)
+    expect("senders in tags", [line.split(None, 2)[-1] for line in done.stdout.splitlines() if "post " in line], [
+        "context 2 source * tag 0 ignore ffffffffffffffff r1 waits",
+        "MPI_COMM_WORLD from rank 3 tag 7 r2 waits",
+        "communicator 4 from rank 1 of it tag 8 r3 waits",
+        "MPI_COMM_WORLD (of a node) from rank 1 of it barrier r4 waits",
+        "MPI_COMM_WORLD from MPI_ANY_SOURCE tag 9 r5 waits"])
+    summary = run("--summary", path).stdout
+    expect("senders in tags: any source", [line.split()[3] for line in summary.splitlines() if line.startswith("   5 ")][1:2], ["40.0"])
+    expect("senders in tags: masks", sorted(line.split()[1] for line in summary.splitlines() if re.match("   5 +(one|any) ", line)),
+           ["any", "any", "one"])
+
+
 def test_cut_wait(path):
     """If a copy ended a wait before its message was complete, the wait was for that message; but not if the rank has begun
     something else before, or the message later."""
@@ -370,7 +390,7 @@ def test_arguments(path):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.trace")
-        for test in (test_good, test_names, test_cut_wait, test_several, test_done, test_short, test_damaged, test_contradictions,
+        for test in (test_good, test_names, test_senders_in_tags, test_cut_wait, test_several, test_done, test_short, test_damaged, test_contradictions,
                      test_wrong_order, test_arguments, test_random_stories):
             test(path)
     for failure in failures:

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -37,36 +38,38 @@ static void hush(void *user, enum mbx_log_level level, const char *text)
     (void)text;
 }
 
-static ucs_status_t connect_pair(void)
+static ucs_status_t connect_to(ucp_worker_h from, ucp_worker_h worker, ucp_ep_h *ep)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucp_address_t *address;
     ucs_status_t status;
     size_t size;
 
-    status = ucp_worker_get_address(there, &address, &size);
+    status = ucp_worker_get_address(worker, &address, &size);
     if (status != UCS_OK)
         return status;
     params.address = address;
-    status = ucp_ep_create(here, &params, &to);
-    ucp_worker_release_address(there, address);
+    status = ucp_ep_create(from, &params, ep);
+    ucp_worker_release_address(worker, address);
     return status;
 }
+
+static const ucp_worker_params_t of_threads = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                               .thread_mode = UCS_THREAD_MODE_MULTI};
 
 static int open_both(void **state)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                                  .features =
                                      UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
-    const ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                        .thread_mode = UCS_THREAD_MODE_MULTI};
 
     (void)state;
     mbx_log_callback(hush, NULL);
     sys_trust_wakes(PATIENCE_NS); /* no sleep ends by itself */
     if (ucp_init(&params, NULL, &context) != UCS_OK ||
-        ucp_worker_create(context, &worker, &here) != UCS_OK ||
-        ucp_worker_create(context, &worker, &there) != UCS_OK || connect_pair() != UCS_OK)
+        ucp_worker_create(context, &of_threads, &here) != UCS_OK ||
+        ucp_worker_create(context, &of_threads, &there) != UCS_OK ||
+        connect_to(here, there, &to) != UCS_OK)
         return -1;
     return 0;
 }
@@ -120,6 +123,34 @@ static void an_operation_makes_the_descriptor_readable(void **state)
     }
 }
 
+/* It may be readable without a reason. */
+static void rest_until_quiet(struct pollfd *one)
+{
+    do {
+        rest(there);
+    } while (poll(one, 1, SETTLED_MS) == 1);
+}
+
+/* Another thread may wait for the receive, or be about to. */
+static void a_cancel_makes_the_descriptor_readable(void **state)
+{
+    ucp_request_param_t plain = {0};
+    struct pollfd one = {.events = POLLIN};
+    char bytes[SIZE];
+    void *request;
+
+    (void)state;
+    assert_int_equal(ucp_worker_get_efd(there, &one.fd), UCS_OK);
+    request = ucp_tag_recv_nbx(there, bytes, SIZE, 1, UINT64_MAX, &plain);
+    rest_until_quiet(&one);
+    ucp_request_cancel(there, request);
+    assert_int_equal(ucp_request_check_status(request), UCS_ERR_CANCELED);
+    assert_int_equal(poll(&one, 1, PATIENCE_MS), 1);
+    assert_int_equal(ucp_worker_arm(there), UCS_ERR_BUSY);
+    ucp_request_free(request);
+    rest(there);
+}
+
 static void *kept;
 
 static ucs_status_t keep(void *arg, const void *header, size_t header_length, void *data,
@@ -148,11 +179,84 @@ static void data_that_is_dropped_makes_the_descriptor_readable(void **state)
                      0);
     while (kept == NULL)
         ucp_worker_progress(there);
-    do {
-        rest(there);
-    } while (poll(&one, 1, SETTLED_MS) == 1); /* it may be readable without a reason */
+    rest_until_quiet(&one);
     ucp_am_data_release(there, kept);
     assert_int_equal(poll(&one, 1, PATIENCE_MS), 1);
+}
+
+static unsigned handled;
+
+static ucs_status_t count(void *arg, void *data, size_t length, ucp_ep_h reply, unsigned flags)
+{
+    (void)arg, (void)data, (void)length, (void)reply, (void)flags;
+    handled++;
+    return UCS_OK;
+}
+
+static void inject(uint32_t id, uint64_t tag, uint64_t words, const void *bytes, size_t size)
+{
+    int err;
+
+    while ((err = mbx_inject(here->mbx, to->peer, id, tag, bytes, size, words)) == -ENOMEM) {
+        ucp_worker_progress(here);
+        ucp_worker_progress(there);
+    }
+    assert_int_equal(err, 0);
+}
+
+#define CROWD 300 /* more than may wait, and than receives are posted */
+
+/* A long message without its data, and short ones that have to wait for it. */
+static void make_a_crowd(void)
+{
+    const struct ucpx_long parts = {.number = 1, .size = SIZE};
+
+    handled = 0;
+    assert_int_equal(ucp_worker_set_am_handler(there, 0, count, NULL, UCP_AM_FLAG_WHOLE_MSG),
+                     UCS_OK);
+    inject(UCPX_ID_MESSAGES, UCPX_AM_LONG, (uint64_t)sizeof parts << 32, &parts, sizeof parts);
+    for (int i = 0; i < CROWD; i++)
+        inject(UCPX_ID_MESSAGES, 0, UINT64_C(10) << 32, &parts, 10);
+    while (there->am.crowds == 0 || mbx_idle(there->mbx) == 0 || mbx_idle(here->mbx) == 0) {
+        ucp_worker_progress(here);
+        ucp_worker_progress(there);
+    }
+}
+
+/* Nothing can be done for its messages before the data comes. */
+static void who_waits_for_a_crowd_sleeps(void **state)
+{
+    static const char bytes[SIZE];
+    struct pollfd one = {.events = POLLIN};
+    ucp_worker_h third;
+    ucp_ep_h from_third, to_third;
+
+    (void)state;
+    assert_int_equal(ucp_worker_create(context, &of_threads, &third), UCS_OK);
+    assert_int_equal(connect_to(third, there, &from_third), UCS_OK);
+    assert_int_equal(connect_to(there, third, &to_third), UCS_OK);
+    assert_int_equal(ucp_worker_get_efd(there, &one.fd), UCS_OK);
+    make_a_crowd();
+    for (unsigned i = 1; i <= 3; i++) {
+        rest_until_quiet(&one);
+        assert_int_equal(handled, i - 1);
+        assert_null(ucp_am_send_nb(from_third, 0, "x", 1, ucp_dt_make_contig(1), NULL, 0));
+        while (handled < i) { /* the descriptor says of each step */
+            assert_int_equal(poll(&one, 1, PATIENCE_MS), 1);
+            rest(there);
+            ucp_worker_progress(third);
+        }
+    }
+    rest_until_quiet(&one);
+    inject(UCPX_ID_DATA, 1, 0, bytes, SIZE);
+    assert_int_equal(poll(&one, 1, PATIENCE_MS), 1);
+    while (handled < 3 + 1 + CROWD) {
+        ucp_worker_progress(here);
+        ucp_worker_progress(there);
+    }
+    assert_int_equal(there->am.directed, 0);
+    rest(there);
+    ucp_worker_destroy(third);
 }
 
 /* A callback that is due is no reason to sleep. */
@@ -289,6 +393,42 @@ static void what_another_thread_reports_is_not_slept_over(void **state)
     rest(there);
 }
 
+static void *arm(void *status)
+{
+    *(ucs_status_t *)status = ucp_worker_arm(there);
+    return NULL;
+}
+
+/* Each may have looked at its request before. */
+static void each_thread_hears_of_a_report(void **state)
+{
+    ucp_request_param_t plain = {0};
+    ucs_status_t statuses[3];
+    pthread_t threads[3];
+    char bytes[SIZE];
+    void *request;
+    int fd;
+
+    (void)state;
+    assert_int_equal(ucp_worker_get_efd(there, &fd), UCS_OK);
+    request = ucp_tag_recv_nbx(there, bytes, SIZE, 7, UINT64_MAX, &plain);
+    send_to_there(7);
+    while (!ucp_request_is_completed(request)) {
+        ucp_worker_progress(here);
+        ucp_worker_progress(there);
+    }
+    while (ucp_worker_progress(here) + ucp_worker_progress(there) != 0)
+        ;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, arm, &statuses[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(statuses[i], UCS_ERR_BUSY);
+    }
+    rest(there);
+    ucp_request_free(request);
+}
+
 /* ---- memory of requests ---- */
 
 static void the_client_s_memory_tells_of_a_refusal(void **state)
@@ -351,6 +491,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_operation_makes_the_descriptor_readable),
         TEST(data_that_is_dropped_makes_the_descriptor_readable),
+        TEST(a_cancel_makes_the_descriptor_readable),
+        TEST(who_waits_for_a_crowd_sleeps),
+        TEST(each_thread_hears_of_a_report),
         TEST(what_is_due_is_not_slept_over),
         TEST(a_thread_that_sleeps_lets_others_in),
         TEST(what_another_thread_reports_is_not_slept_over),

@@ -286,7 +286,8 @@ static int replay_leave(struct replay *replay, const struct entry *context,
 /* Counts how a receive compares. */
 static int replay_mask_add(struct replay *replay, const struct trace_event *e)
 {
-    bool any_source = e->source == TRACE_ANY_SOURCE;
+    bool any_source = e->source == TRACE_ANY_SOURCE && /* nor does the tag name one */
+                      (e->ignore & replay->source_bits) == replay->source_bits;
 
     replay->any_source += any_source;
     for (size_t i = 0; i < replay->mask_count; i++) {

@@ -33,6 +33,7 @@ struct replay_mask {
 };
 
 struct replay {
+    uint64_t source_bits; /* set by the caller: the bits of a tag that name the sender, or 0 */
     uint64_t records, ns;
     uint64_t events[TRACE_TYPES];
     uint64_t waited[TRACE_TYPES];        /* posts and arrivals that met nobody at once */

@@ -294,6 +294,7 @@ static int read_events(const struct tool *tool, struct trace_reader *reader,
 
     while ((result = trace_next(reader, &event)) == 1) {
         err = trace_words_event(&traced->words, &event);
+        replay->source_bits = inspect_mpi_source_bits(traced->words.layout);
         if (list && err == 0)
             print_event(&traced->words, &event, replay->ns + event.delta_ns);
         if (traced->is_flight)

@@ -229,13 +229,24 @@ int trace_words_event(struct trace_words *words, const struct trace_event *event
 
 /* ---- as text ---- */
 
-static void put_source(const struct trace_words *words, uint32_t source, char *text,
-                       size_t size)
+/* Through libucp receives have any source, and their tags name the rank in the communicator. */
+static void put_any_source(const struct inspect_mpi *mpi, char *text, size_t size)
+{
+    bool is_of_job = mpi->communicator == 0 && mpi->part == NULL;
+
+    if (!mpi->has_source || mpi->is_any_source)
+        snprintf(text, size, "MPI_ANY_SOURCE");
+    else
+        snprintf(text, size, "rank %" PRIu32 "%s", mpi->source, is_of_job ? "" : " of it");
+}
+
+static void put_source(const struct trace_words *words, uint32_t source,
+                       const struct inspect_mpi *mpi, char *text, size_t size)
 {
     const struct trace_peer *peer = source < words->peer_slots ? &words->peers[source] : NULL;
 
     if (source == TRACE_ANY_SOURCE)
-        snprintf(text, size, "MPI_ANY_SOURCE");
+        put_any_source(mpi, text, size);
     else if (peer == NULL || !peer->is_known)
         snprintf(text, size, "peer %" PRIu32, source);
     else if (peer->job == 0)
@@ -270,7 +281,7 @@ const char *trace_words_envelope(const struct trace_words *words, const struct t
     struct inspect_mpi mpi;
 
     if (inspect_mpi_decode(words->layout, e->context_id, e->tag, mask, &mpi)) {
-        put_source(words, e->source, source, sizeof source);
+        put_source(words, e->source, &mpi, source, sizeof source);
         trace_words_communicator(words, &mpi, communicator, sizeof communicator);
         snprintf(text, TRACE_ENVELOPE_TEXT, "%s %s %s %s", communicator,
                  is_sent ? "to" : "from", source, inspect_mpi_words(&mpi, tag));
