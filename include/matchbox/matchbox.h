@@ -1707,14 +1707,14 @@ enum mbx_chosen {
  * site is any number; a divergence is reported by it.
  *
  * Order      as a call of MPI whose result depends on time.
- * Returns    MBX_CHOICE_FREE: nothing is recorded or replayed, and *value is as before, as without `mbx exec`,
- *            before MPI_Init, after MPI_Finalize, in a callback of MPI, or from a second thread; without MPI, before
- *            mbx_job_connect() and after mbx_close() of the first endpoint; MBX_CHOICE_RECORDED;
- *            MBX_CHOICE_REPLAYED; -EINVAL value is NULL.
+ * Returns    MBX_CHOICE_RECORDED; MBX_CHOICE_REPLAYED; -EINVAL value is NULL; MBX_CHOICE_FREE: nothing is recorded
+ *            or replayed, and *value is as before.  The call returns MBX_CHOICE_FREE without `mbx exec`, before
+ *            MPI_Init, after MPI_Finalize, in a callback of MPI, and in a second thread.  Without MPI it does so
+ *            before mbx_job_connect(), and after mbx_close() of the first endpoint.
  * Threads    the thread that makes the recorded calls of MPI; with several such threads, the one that makes them
- *            on MPI_COMM_WORLD; without MPI, the one that uses the first endpoint.  A call from another thread is not recorded, and makes the whole record useless, as
- *            recorded calls of MPI by two threads on one communicator do: a warning says so, and `mbx exec --replay`
- *            refuses the record.
+ *            on MPI_COMM_WORLD; without MPI, the one that uses the first endpoint.  A call from another thread is
+ *            not recorded, and makes the whole record useless, as recorded calls of MPI by two threads on one
+ *            communicator do: a warning says so, and `mbx exec --replay` refuses the record.
  * Progress   none.
  * Source     src/pml/preload.c, src/pml/order.c; without MPI src/native/calls.c; without `mbx exec` src/lib/choice.c
  */

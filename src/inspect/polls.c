@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-/* Has nothing happened in the rank for that long?  One that is over does not measure it. */
+/* Has nothing happened in the rank for so long?  A rank in MPI_Finalize does not measure this. */
 static bool is_quiet(const struct inspect_rank *rank, uint64_t quiet_ns)
 {
     if (inspect_call_of(rank->state.call) == INSPECT_CALL_FINISHES)
@@ -17,7 +17,7 @@ static bool is_quiet(const struct inspect_rank *rank, uint64_t quiet_ns)
            rank->state.now_ns - rank->state.still_ns >= quiet_ns;
 }
 
-/* Is no rank of the job alive, and does one poll? */
+/* Is no rank of the job INSPECT_ALIVE, and does at least one poll? */
 static bool is_stuck(const struct inspect_job *job, const enum inspect_node *nodes)
 {
     bool polls = false;
@@ -47,8 +47,8 @@ bool inspect_only_polls(const struct inspect_job *looks, uint32_t count,
     return true;
 }
 
-/* The number of polls up to this look: of probes that found nothing, or of rounds of progress.  A call that
- * tests makes one. */
+/* The polls of a rank up to this look: probes that found nothing, or rounds of progress.  A call that tests makes
+ * one round. */
 static uint64_t polls_of(const struct inspect_rank *rank, bool probes)
 {
     for (uint32_t i = 0; probes && i < rank->count; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * calls.c - the functions of matchbox.h that are recorded and replayed, or that must be seen for it.
+ * calls.c - the functions of matchbox.h that are recorded and replayed, and others that this library must observe.
  *
- * A call on an endpoint without a lane, and any call of another thread than the endpoint's, does what it does without this library.
+ * A call goes on to libmatchbox.so unchanged if its endpoint has no lane, or if it is not made by the endpoint's thread.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -12,14 +12,15 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-/* The library looks this up: is its mbx_job_connect() called from here? */
+/* libmatchbox.so looks this up: while it is not 0, its mbx_job_connect() is called from here. */
 SHOWN int mbx_native_connects;
 
 /* ---- libmatchbox.so ---- */
 
 struct native_next native_found;
 
-/* The function of this name that comes after ours; a library that others cannot see is asked by its name. */
+/* The next function of this name after ours.  If the program has loaded libmatchbox.so with RTLD_LOCAL, RTLD_NEXT does not
+ * find it: then that library is searched. */
 static void *find(const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name);
@@ -58,7 +59,7 @@ SHOWN int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
     return err;
 }
 
-/* Receives that are complete, and that the program has not asked for, have matched. */
+/* Records receives that are complete although the program has not read their entries: they have matched. */
 static void read_rest(struct lane *lane)
 {
     struct mbx_completion entry;
@@ -75,14 +76,14 @@ SHOWN int mbx_close(struct mbx_ep *ep)
     if (lane != NULL)
         read_rest(lane);
     err = native_next()->mbx_close(ep);
-    if (lane != NULL && err != -EPERM) /* which a child gets, whose parent goes on */
+    if (lane != NULL && err != -EPERM) /* a forked child gets -EPERM, and its parent goes on */
         lane_close(lane);
     return err;
 }
 
 /* ---- sends ---- */
 
-/* Notes an operation that has started, so that a poll can name it. */
+/* Adds an operation that has started, so that a poll can name it. */
 static int started(struct lane *lane, int result, enum op_kind kind, mbx_request handle,
                    mbx_request *request)
 {
@@ -95,14 +96,14 @@ static int started(struct lane *lane, int result, enum op_kind kind, mbx_request
     return result;
 }
 
-/* A callback runs in any call that makes progress. */
+/* A callback can run in any call that makes progress, and no record says in which. */
 static void check_options(struct lane *lane, const struct mbx_options *options)
 {
     if (options != NULL && options->flags & MBX_DONE)
         lane_spoil(lane, "an operation has MBX_DONE, so its callback can run in any call");
 }
 
-/* A send that was at once in the record: it has a request here, if it does not leave at once again. */
+/* The send left at once in the record.  If it has a request here, it did not do so again: waits for it. */
 static int finish_send(struct lane *lane, int result, mbx_request *handle)
 {
     struct mbx_completion entry;
@@ -115,7 +116,7 @@ static int finish_send(struct lane *lane, int result, mbx_request *handle)
     return result == 0 ? 1 : result;
 }
 
-/* With MBX_AT_ONCE. */
+/* mbx_send() with MBX_AT_ONCE. */
 static int send_at_once(struct lane *lane, uint32_t peer, uint32_t context_id, uint64_t tag,
                         const void *buf, size_t size, const struct mbx_options *options,
                         mbx_request *handle)
@@ -381,7 +382,7 @@ SHOWN int mbx_idle(struct mbx_ep *ep)
     return result;
 }
 
-/* A replay does not wait here: the call that reads an entry does. */
+/* A replay does not wait here: the call that reads an entry waits for it. */
 SHOWN int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
 {
     struct lane *lane = lane_of(ep);

@@ -21,16 +21,16 @@
 #include "base/source_line.h"
 #include "native/native.h"
 
-/* The exit status of a rank that diverged, as of an MPI job. */
+/* The exit status of a rank that diverged: the same as in an MPI job. */
 #define STATUS_DIVERGED 87
 
-/* Each has a ring and a file. */
+/* Each lane has a ring and a file. */
 #define LANES_MAX 256
 
 static struct {
     struct lane *_Atomic all[LANES_MAX];
     atomic_size_t count;
-    pthread_mutex_t lock; /* of opening, and of flags of lanes */
+    pthread_mutex_t lock; /* guards opening, and the thread and flags of each lane */
 } lanes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- opening ---- */
@@ -58,7 +58,7 @@ static void set_log_level(void)
             log_level_set((enum log_level)i);
 }
 
-/* The folder of endpoint number `number` in this one.  False: its path is too long. */
+/* The path of the folder of this endpoint within `folder`.  False: it is too long. */
 static bool folder_of(const char *folder, size_t number, char path[PATH_MAX])
 {
     int length = number == 1
@@ -78,7 +78,7 @@ static void files_open(struct lane *lane, size_t number, struct replay_job *job)
                                 replay_judge_open(path, job, &lane->judge) < 0))
         _Exit(1); /* a line says why */
     if (record_to != NULL && folder_of(record_to, number, path))
-        (void)replay_write_open(path, job, &lane->writer); /* the job goes on without */
+        (void)replay_write_open(path, job, &lane->writer); /* without it the job goes on */
 }
 
 static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
@@ -119,7 +119,7 @@ void lane_open(struct mbx_job *job, struct mbx_ep *ep)
 
 /* ---- which calls are events ---- */
 
-/* True: the thread makes the events of this lane. */
+/* Does this thread make the events of this lane?  The first thread that calls does. */
 static bool is_its_thread(struct lane *lane)
 {
     bool is_its;
@@ -186,7 +186,7 @@ bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result)
     return true;
 }
 
-/* Adds the place where the program has called; a detail has none, since its event has one. */
+/* Adds the place of the call in the program.  A detail gets none, because its event has it. */
 static struct replay_signature placed(struct lane *lane, const struct replay_signature *now)
 {
     struct replay_signature with = *now;

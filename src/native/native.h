@@ -5,17 +5,17 @@
  *   program ── mbx_recv() ──> calls.c ──┬─ its endpoint is recorded or replayed: recv.c, wait.c
  *                                       └─ otherwise ──────────────────────────> mbx_recv() of libmatchbox.so
  *
- * `mbx exec --record` and `--replay` preload this library, so that a program finds these functions before those of
- * libmatchbox.so.  The library itself does not know of records, and costs the same as before.
+ * `mbx exec --record` and `--replay` preload this library, so that a program finds its functions before the ones in
+ * libmatchbox.so, which does not know of records and gets no slower by them.
  *
  *   lane.c   endpoints and their events
- *   ops.c    operations that have been started and not been reported
+ *   ops.c    operations that the program has started and that were not reported yet
  *   recv.c   receives and probes
  *   wait.c   tests, waits, polls and cancels
  *   calls.c  the functions of matchbox.h
  *
- * An endpoint has a sequence of events of its own, from mbx_job_connect() on: then its peers are the ranks of the job, and
- * all ranks connect their endpoints in the same order.  One thread makes the calls of an endpoint.
+ * Each endpoint has its own sequence of events, which begins at mbx_job_connect(): from there on its peers are the ranks of
+ * the job.  All ranks connect their endpoints in the same order.  One thread makes the calls of an endpoint.
  */
 #ifndef NATIVE_NATIVE_H
 #define NATIVE_NATIVE_H
@@ -31,7 +31,7 @@
 
 /* ---- libmatchbox.so ---- */
 
-/* The functions of matchbox.h that this library has, and two that it calls. */
+/* The functions of matchbox.h that this library replaces, and two that it only calls. */
 /* clang-format off */
 #define NATIVE_CALLS(CALL)                                                                  \
     CALL(mbx_job_connect) CALL(mbx_close) CALL(mbx_send) CALL(mbx_ssend) CALL(mbx_try_send) \
@@ -49,7 +49,8 @@ struct native_next {
 #undef NATIVE_MEMBER
 };
 
-/* A program may load libmatchbox.so long after this library. */
+/* The functions in libmatchbox.so.  They are looked up again while they are missing: a program may load libmatchbox.so
+ * long after this library. */
 extern struct native_next native_found;
 void native_find(void);
 
@@ -62,13 +63,13 @@ static inline const struct native_next *native_next(void)
 
 /* ---- lane.c ---- */
 
-/* What a receive or probe asks for. */
+/* The messages that a receive or probe accepts. */
 struct envelope {
     uint32_t source, context_id;
     uint64_t tag, ignore;
 };
 
-/* A sequence of events: those of one endpoint. */
+/* The sequence of events of one endpoint. */
 struct lane {
     struct mbx_ep *_Atomic ep;    /* NULL: it is closed */
     struct replay_writer *writer; /* or NULL */
@@ -88,19 +89,20 @@ struct lane {
     int number_slots;
 };
 
-/* The endpoint takes part from now on, if a record or a replay is wanted.  It ends the process if its record cannot be
- * replayed. */
+/* Begins to record or replay the calls of this endpoint, if MBX_RECORD or MBX_REPLAY is set.  Ends the process if the
+ * record cannot be replayed. */
 void lane_open(struct mbx_job *job, struct mbx_ep *ep);
 
-/* The lane of this endpoint, if this thread makes its events; or NULL. */
+/* The lane of this endpoint; NULL: it has none, or another thread makes its events. */
 struct lane *lane_of(struct mbx_ep *ep);
 
-/* Of the first endpoint that was connected. */
+/* The same for the endpoint that was connected first. */
 struct lane *lane_first(void);
 
 void lane_close(struct lane *lane);
 
-/* This call has a result that the record cannot have: why, in a few words. */
+/* Warns, and marks the record as one that cannot be replayed, because it lacks the result of a call.  why: the reason, in
+ * a few words. */
 void lane_spoil(struct lane *lane, const char *why);
 
 static inline struct replay_outcome lane_outcome(enum replay_result result, uint64_t value)
@@ -108,52 +110,53 @@ static inline struct replay_outcome lane_outcome(enum replay_result result, uint
     return (struct replay_outcome){.value = value, .result = (uint8_t)result};
 }
 
-/* "No", a negative errno, or a number. */
+/* The outcome of a call that returned 0 ("no"), a negative errno, or a positive number. */
 struct replay_outcome lane_outcome_of_result(int result);
 
-/* What a call that returned so returns in a replay; false: it was not such a result. */
+/* The reverse.  False: the outcome does not come from such a call. */
 bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result);
 
-/* True: the event has this outcome.  False: the call does what it would do without a record. */
+/* Compares this event with the next one in the record.  True: they agree, and *outcome is the recorded outcome.  False: the
+ * call does what it would do without a record. */
 bool lane_replays(struct lane *lane, const struct replay_signature *now,
                   struct replay_outcome *outcome);
 
-/* Is this endpoint replayed, and its record not over? */
+/* Is this endpoint replayed, and has it neither diverged nor reached the end of its record? */
 static inline bool lane_is_replaying(const struct lane *lane)
 {
     return lane->judge != NULL && !lane->is_free;
 }
 
-/* The recorded outcome cannot be. */
+/* The recorded outcome is not possible here: the program diverges.  why: the reason. */
 void lane_refuse(struct lane *lane, const struct replay_signature *now, const char *why);
 
-/* Why an outcome that does not fit does not. */
+/* The reason that this outcome does not fit a call. */
 const char *lane_why_not(const struct replay_outcome *outcome);
 
 void lane_record(struct lane *lane, const struct replay_signature *now,
                  struct replay_outcome outcome);
 
-/* The number of an open receive; 0: nothing is recorded. */
+/* Records a receive that is still open.  Returns the number of its event; 0: nothing is recorded. */
 uint64_t lane_record_post(struct lane *lane, const struct replay_signature *now);
 
-/* What follows a receive, with the next number. */
+/* Adds an item, with the next number, for the upper half of the tag that this receive will get. */
 void lane_record_post_upper(struct lane *lane, const struct replay_signature *half);
 
-/* An event has happened. */
+/* To be called after each event: at the end of its record, the endpoint continues freely. */
 void lane_event_ends(struct lane *lane);
 
-/* Calls whose result is one number. */
+/* Calls whose result is one number.  lane_call_is_replayed(): true: *result is the recorded number. */
 bool lane_call_is_replayed(struct lane *lane, enum replay_call call, int *result);
 void lane_call_ends(struct lane *lane, enum replay_call call, int result);
 
-/* mbx_choice() of the program. */
+/* The program calls mbx_choice(). */
 int lane_choice(struct lane *lane, uint64_t site, uint64_t *value);
 
 /* ---- ops.c ---- */
 
 enum op_kind { OP_OTHER, OP_SEND, OP_EXACT, OP_WILD };
 
-/* A receive that is not posted. */
+/* A receive of the program that is not posted, because it got no message in the record. */
 struct withheld {
     struct list node; /* of lane->withheld, in the order of the posts */
     struct op *op;
@@ -167,37 +170,40 @@ struct withheld {
 
 /* An operation with a handle.
  *
- *   I1  real is handle, unless it was withheld and was posted later: then by_real has it
- *   I2  if withheld is set, the library has another receive in its place, which no message can meet */
+ *   I1  real equals handle, unless the receive was withheld and posted later: then by_real has it
+ *   I2  if withheld is set, the library has another receive in its place, which no message can match */
 struct op {
-    uint64_t handle, real; /* of the program, and of the library */
-    uint64_t number;       /* in the order in which the program has started them */
-    uint64_t event;        /* OP_WILD: of the receive in the record; OP_EXACT: which of these */
+    uint64_t handle, real; /* the program's, and the library's */
+    uint64_t number;       /* counts operations in the order in which the program starts them */
+    uint64_t event;        /* OP_WILD: its number in the record; OP_EXACT: among exact ones */
     enum op_kind kind;
-    bool is_wide; /* the receive after it has the upper half of its tag */
+    bool is_wide; /* the next item of the record has the upper half of its tag */
     struct withheld *withheld;
 };
 
-/* Notes an operation that has started.  False: no memory, and nothing has changed. */
+/* Adds an operation that has started.  False: there is no memory, and nothing has changed. */
 bool op_add(struct lane *lane, struct op op);
 
+/* The operation with this handle or number, or NULL. */
 struct op *op_find(struct lane *lane, mbx_request handle);
 struct op *op_number(struct lane *lane, uint64_t number);
 
-/* The handle of the library. */
+/* The library's handle for this handle of the program. */
 mbx_request op_real(struct lane *lane, mbx_request handle);
 
-/* The library has reported this entry, which the program gets.  The number of its operation, or 0: it has none. */
+/* The library has reported this entry, and the program will get it.  Records the outcome, gives the entry the program's
+ * handle, and removes the operation.  Returns its number; 0: the entry has no operation. */
 uint64_t op_reported(struct lane *lane, struct mbx_completion *entry);
 
-/* What was withheld is posted, as the program has asked for it. */
+/* Posts the withheld receives as the program has asked for them. */
 void op_post_withheld(struct lane *lane);
 
 void op_forget_all(struct lane *lane);
 
 /* ---- recv.c ---- */
 
-/* What a message that was found is in a record.  is_wide: the upper half of its tag is an item of its own. */
+/* The outcome of a call that got this message.  If bits of the upper half of the tag are ignored, that half is an item of
+ * its own. */
 struct replay_outcome recv_outcome(uint32_t source, uint64_t tag, size_t size);
 struct replay_outcome recv_outcome_of_upper(uint64_t tag);
 
@@ -206,7 +212,7 @@ int recv_post(struct lane *lane, const struct envelope *asked, void *buf, size_t
 int recv_try(struct lane *lane, const struct envelope *asked, void *buf, size_t size,
              struct mbx_status *status);
 
-/* message: NULL: mbx_probe(). */
+/* mbx_probe(); if message is not NULL, mbx_mprobe(). */
 int recv_probe(struct lane *lane, const struct envelope *asked, struct mbx_status *status,
                mbx_message *message);
 

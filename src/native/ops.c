@@ -2,8 +2,8 @@
 /*
  * ops.c - operations of an endpoint that have a handle.
  *
- * Each has a number, in the order in which the program starts them.  A record names a completion by it, because handles differ
- * from run to run.
+ * Operations are numbered in the order in which the program starts them.  A record names a completion by this number,
+ * because handles differ from run to run.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +120,7 @@ static void op_remove(struct lane *lane, struct op *op)
 
 /* ---- what the library reports ---- */
 
-/* What a receive has met. */
+/* The outcome of a receive that has ended. */
 static struct replay_outcome outcome_of(const struct mbx_completion *entry)
 {
     if (entry->error == -ECANCELED)
@@ -148,7 +148,8 @@ static void record_end(struct lane *lane, const struct op *op,
     replay_write_fill(lane->writer, op->event, &outcome);
 }
 
-/* The program has cancelled what was withheld: the library knows of another receive. */
+/* The program has cancelled a withheld receive.  The entry is of the one in its place: so its envelope is
+ * corrected. */
 static void end_withheld(const struct op *op, struct mbx_completion *entry)
 {
     const struct withheld *w = op->withheld;
@@ -177,9 +178,9 @@ uint64_t op_reported(struct lane *lane, struct mbx_completion *entry)
     return number;
 }
 
-/* ---- what was withheld ---- */
+/* ---- withheld receives ---- */
 
-/* The library forgets the receive that stands for it, and gets the one that the program has asked for. */
+/* Cancels the receive in its place, and posts the one that the program has asked for. */
 static int post_one(struct lane *lane, struct op *op)
 {
     const struct native_next *next = native_next();

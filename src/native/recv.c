@@ -2,9 +2,9 @@
 /*
  * recv.c - receives and probes.
  *
- * A receive that ignores bits of the tag, or takes any source, is recorded with the message that it got, and is posted in the
- * replay as one of this message's source and tag, with no bit ignored.  So the argument of docs/same-answer.md#how-it-works holds:
- * then all receives of a source and tag are exact, and get its messages in their order.
+ * A receive that ignores bits of the tag, or takes any source, is recorded with the message that it got.  The replay posts
+ * it with the source and tag of this message, and ignores no bit.  So the argument of docs/same-answer.md#how-it-works
+ * holds: all receives with one source and tag are exact, and get the messages in the order of the sends.
  *
  * A record has the source and the lower half of the tag.  If bits of the upper half are ignored, that half follows as an item
  * of its own.
@@ -16,11 +16,11 @@
 #include "base/mem.h"
 #include "native/native.h"
 
-/* A receive that is withheld has a handle, and can be cancelled.  So the library gets one of this context id, which is the
- * last one and is used by nothing else, from this rank itself. */
+/* A withheld receive has a handle, and can be cancelled.  So the library gets a receive from this rank itself with this
+ * context id, which is the last one and is not used otherwise. */
 #define NOWHERE MBX_CONTEXT_MAX
 
-/* Nothing was found so often: another process may need the core. */
+/* Probes that find nothing before the core is yielded: another process may need it. */
 #define CHECKS_BEFORE_YIELD 32
 
 struct message {
@@ -35,13 +35,13 @@ static bool is_wild(const struct envelope *asked)
     return asked->source == MBX_ANY_SOURCE || asked->ignore != 0;
 }
 
-/* May the upper half of the tag be another one than was asked for? */
+/* May the upper half of the message's tag differ from the one that was asked for? */
 static bool is_wide(const struct envelope *asked)
 {
     return asked->ignore >> 32 != 0;
 }
 
-/* A record has 32 bits of a tag; what else was asked for has a checksum of 4 bits. */
+/* A record has 32 bits of the tag, and a checksum of 4 bits for the whole tag and the ignored bits. */
 static struct replay_signature signature_of(enum replay_kind kind, const struct envelope *asked)
 {
     uint64_t wanted = asked->tag & ~asked->ignore;
@@ -70,7 +70,8 @@ struct replay_outcome recv_outcome_of_upper(uint64_t tag)
     return lane_outcome(REPLAY_VALUE, tag >> 32);
 }
 
-/* The message that a record names.  Reads the upper half of its tag. */
+/* The message that the record names, with the upper half of its tag, which is read here.  False: the record names none, or
+ * this call does not accept it. */
 static bool message_of(struct lane *lane, const struct replay_signature *half,
                        const struct envelope *asked, const struct replay_outcome *outcome,
                        struct message *message)
@@ -143,7 +144,7 @@ static struct plan plan_of(struct lane *lane, const struct envelope *asked)
     return plan;
 }
 
-/* The library gets a receive that no message can meet. */
+/* Withholds a receive: the library gets one that no message can match. */
 static int post_nowhere(struct lane *lane, const struct plan *plan, void *buf, size_t size,
                         const struct mbx_options *options, struct op *op)
 {
@@ -169,7 +170,7 @@ static int post_nowhere(struct lane *lane, const struct plan *plan, void *buf, s
     return 0;
 }
 
-/* The call has failed: no message comes. */
+/* The call has failed, so no message will come. */
 static void record_error(struct lane *lane, const struct plan *plan, int err)
 {
     struct replay_outcome outcome = lane_outcome_of_result(err);
@@ -203,9 +204,9 @@ int recv_post(struct lane *lane, const struct envelope *asked, void *buf, size_t
     return err;
 }
 
-/* ---- messages that are here ---- */
+/* ---- messages that have arrived ---- */
 
-/* The message that was found instead of the recorded one has another size. */
+/* The program diverges if the message has another size than the recorded one. */
 static void compare_size(struct lane *lane, const struct replay_signature *now,
                          const struct replay_outcome *then, const struct mbx_status *status)
 {
@@ -228,7 +229,7 @@ static void record_found(struct lane *lane, const struct envelope *asked,
     lane_event_ends(lane);
 }
 
-/* What a call that looks for a message does in the replay. */
+/* How a call looks for a message in the replay. */
 enum look {
     LOOK_FREELY, /* as without a record */
     LOOK_NOT,    /* it returns *result */
@@ -250,7 +251,7 @@ static enum look look(struct lane *lane, const struct envelope *asked,
     return LOOK_FREELY;
 }
 
-/* The message may not be here yet, or not all of its data: a receive waits for it. */
+/* Receives the message, and waits: it may not have arrived yet, or some of its data may be missing. */
 static int recv_take_message(struct lane *lane, uint32_t context_id,
                              const struct message *message, void *buf, size_t size,
                              struct mbx_status *status)

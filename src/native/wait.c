@@ -2,8 +2,9 @@
 /*
  * wait.c - tests, waits, polls and cancels.
  *
- * In a replay, "no" is returned once more.  "Yes" waits for the recorded requests, and takes the entries of these alone.  An
- * entry of a queue is named by the number of its operation, counted back from the last one that was started.
+ * In a replay, a call that returned "no" returns it again.  A call that returned "yes" waits for the recorded requests, and
+ * takes only their entries.  A record names an entry of a queue by the number of its operation, counted back from the
+ * operation that was started last.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -38,7 +39,7 @@ static bool wait_take(struct lane *lane, mbx_request handle, struct mbx_completi
 
 /* ---- one request ---- */
 
-/* How a test, or a wait with a timeout, of one request has ended. */
+/* The outcome of a test of one request, or of a wait for it with a timeout. */
 static struct replay_outcome outcome_of_one(int result, int found, int not_yet)
 {
     if (result == found)
@@ -132,7 +133,7 @@ int wait_one(struct lane *lane, mbx_request handle, int64_t timeout_ns,
 
 /* ---- arrays ---- */
 
-/* The library gets its own handles, or the program its own again. */
+/* Replaces the program's handles by the library's.  array_exchange_back() restores them. */
 static void array_exchange(struct lane *lane, mbx_request *requests, int count,
                            mbx_request *of_program)
 {
@@ -153,8 +154,8 @@ static bool is_array(const mbx_request *requests, int count)
     return count > 0 && requests != NULL;
 }
 
-/* A wait for some of an array, as the library has it.  completions: there are some.  Handles differ only after a replay that was cut
- * short. */
+/* The library's own wait for some of an array.  completions is not NULL.  Handles of the program and of the library differ
+ * only if receives were withheld when the replay ended. */
 static int usual_some(struct lane *lane, mbx_request *requests, int count, int64_t timeout_ns,
                       int *indices, struct mbx_completion *completions, int most)
 {
@@ -178,7 +179,7 @@ static int usual_some(struct lane *lane, mbx_request *requests, int count, int64
     return found;
 }
 
-/* The entry of request i of an array, which has ended in the record. */
+/* Takes the entry of request i of an array, which is complete in the record. */
 static bool wait_take_at(struct lane *lane, mbx_request *requests, int i,
                          struct mbx_completion *entry)
 {
@@ -277,7 +278,7 @@ int wait_any(struct lane *lane, mbx_request *requests, int count, int64_t timeou
 
 static const struct replay_signature detail = {.kind = REPLAY_INDEX};
 
-/* The next index of a list in the record; false: it is not there, or cannot be. */
+/* Reads the next index of a list from the record.  False: there is none. */
 static bool next_index(struct lane *lane, const struct replay_signature *now, uint64_t *index)
 {
     struct replay_outcome outcome;
@@ -291,7 +292,7 @@ static bool next_index(struct lane *lane, const struct replay_signature *now, ui
     return false;
 }
 
-/* Takes what is recorded of an array.  How many there were, or -1: nothing is replayed any more. */
+/* Takes the entries that the record has of an array.  Returns their number; -1: nothing is replayed any more. */
 static int some_replayed(struct lane *lane, const struct replay_signature *now,
                          mbx_request *requests, int count, uint64_t wanted, int *indices,
                          struct mbx_completion *entries)
@@ -369,7 +370,7 @@ int wait_some(struct lane *lane, mbx_request *requests, int count, int64_t timeo
 
 /* ---- all of an array ---- */
 
-/* Waits for each request in turn, which is the same if nothing ends the wait before. */
+/* Waits for each request in turn.  Without a timeout the result is the same as of a wait for all at once. */
 static int all_for_ever(struct lane *lane, mbx_request *requests, int count,
                         struct mbx_completion *completions)
 {
@@ -398,7 +399,7 @@ static int all_for_ever(struct lane *lane, mbx_request *requests, int count,
     return errors;
 }
 
-/* With a timeout: what is complete is taken as mbx_wait_some() takes it, until all is or the time is over. */
+/* With a timeout: takes complete requests as mbx_wait_some() does, until all are complete or the time is over. */
 static int all_until(struct lane *lane, mbx_request *requests, int count, int64_t timeout_ns,
                      struct mbx_completion *completions, int *indices,
                      struct mbx_completion *entries)
@@ -460,7 +461,7 @@ static uint64_t *numbers_of(struct lane *lane, int count)
     return lane->numbers;
 }
 
-/* Takes what is recorded.  How many entries, or -1: nothing is replayed any more. */
+/* Takes the recorded entries.  Returns their number; -1: nothing is replayed any more. */
 static int poll_replayed(struct lane *lane, const struct replay_signature *now,
                          struct mbx_completion *entries, int count, uint64_t wanted,
                          uint64_t *numbers)
@@ -491,7 +492,7 @@ static int poll_usual(struct lane *lane, unsigned queues, struct mbx_completion 
     return found;
 }
 
-/* An entry of a write of a peer, or of the death of one, belongs to no operation. */
+/* An entry that reports a write or the death of a peer belongs to no operation. */
 static void record_poll(struct lane *lane, const struct replay_signature *now, int found,
                         const uint64_t *numbers)
 {
@@ -535,7 +536,7 @@ int wait_poll(struct lane *lane, unsigned queues, struct mbx_completion *entries
 
 #define PEEKED (sizeof((struct lane *)NULL)->peeked / sizeof((struct lane *)NULL)->peeked[0])
 
-/* The entry is a copy, which the library has given up already. */
+/* Returns a copy of the entry, which the library has already released. */
 const struct mbx_completion *wait_peek(struct lane *lane, unsigned queues)
 {
     size_t i = 0;
@@ -569,7 +570,7 @@ bool wait_has_peeked(const struct lane *lane, unsigned queues)
 
 /* ---- cancels ---- */
 
-/* The cancel of a send is not replayed if it may be in time: whether it is depends on the receiver. */
+/* The cancel of a send cannot be replayed if it returned 0: the receiver decides whether it is in time. */
 static struct replay_outcome outcome_of_cancel(const struct op *op, int result)
 {
     if (result == 0)
@@ -577,8 +578,8 @@ static struct replay_outcome outcome_of_cancel(const struct op *op, int result)
     return lane_outcome_of_result(result);
 }
 
-/* A receive that was cancelled in time is withheld.  If a device had it, and it got a message nevertheless, nothing is to be
- * done. */
+/* A receive whose cancel was in time is withheld.  If it is not, a device had it and it got a message nevertheless: then
+ * there is nothing to do. */
 static int cancel_again(struct lane *lane, struct op *op)
 {
     if (op->withheld == NULL)

@@ -3,12 +3,12 @@
  * poller.c - while all is shared, one thread polls for all, and the others watch their requests.
  *
  *   a thread polls ── no other one does ──> it is the poller, for this poll
- *                  ── another one does ───> it is refused; one of REFUSALS waits for the lock of the endpoint
+ *                  ── another one does ───> it is refused; one of REFUSALS such polls waits for the endpoint's lock
  *
- * The lines that the lock of the endpoint guards move to another core whenever another thread takes it.  So a thread that
- * waits does not queue for the lock: it watches the word that completes its request, and Open MPI's own wait follows.  There
- * all threads but one sleep, and each is woken for its completion.  A thread that polls in a loop leaves the lock to its
- * rivals most of the time.
+ * Whenever another thread takes the lock of the endpoint, the cache lines that it guards move to another core.  So a thread
+ * that waits does not queue for the lock: it watches the word that completes its request, and enters Open MPI's own wait
+ * later.  There all threads except one sleep, and each is woken for its completion.  A thread that polls in a loop leaves
+ * the lock to its rivals most of the time.
  *
  * The state is in struct progress (progress.h).
  */
@@ -20,16 +20,16 @@
 #define WATCHES       64u
 #define WATCH_RELAXES 64u
 
-/* A poll in Open MPI's progress is then followed by a pause, if one of the last polls was another thread's.  It takes
- * as long as POLLS_RELAX polls. */
+/* If all is shared and one of the last POLL_TURNS polls was another thread's, a pause follows each poll in Open MPI's
+ * progress.  The pause takes as long as POLLS_RELAX polls. */
 #define POLL_RELAXES 64u
 #define POLLS_RELAX  16u
 #define POLL_TURNS   16u
 
-/* Refused polls before a thread waits for the lock of the endpoint: the one that polls may not be running. */
+/* Refused polls before a thread waits for the lock of the endpoint: the thread that polls may not be running. */
 #define REFUSALS 16u
 
-/* Called with is_polled set. */
+/* Notes which thread has polled.  Called with is_polled set. */
 static void poller_note(void)
 {
     unsigned turns = atomic_load_explicit(&progress.turns, memory_order_relaxed);
@@ -56,7 +56,7 @@ static inline bool poller_is_busy(void)
     return atomic_load_explicit(&progress.is_polled, memory_order_relaxed);
 }
 
-/* While all is shared one thread polls, for all.  Others seldom wait for the lock of the endpoint. */
+/* While all is shared, one thread polls for all.  Others seldom wait for the lock of the endpoint. */
 static int poll_for_all(void)
 {
     int moved;
@@ -99,7 +99,7 @@ static int poll_and_report(void)
     return moved;
 }
 
-/* A round of poller_watch().  Open MPI's progress is for its other components. */
+/* A round of poller_watch().  Some rounds call Open MPI's progress, for its other components. */
 static void watch_once(const ompi_request_t *request)
 {
     unsigned rounds = atomic_load_explicit(&progress.watched, memory_order_relaxed) + 1;
@@ -115,7 +115,7 @@ static void watch_once(const ompi_request_t *request)
 }
 
 /* If all is shared: polls, or watches the request while another thread polls.  In Open MPI's own wait all
- * threads but one sleep, and each is woken for its completion.  False: the request is not complete. */
+ * threads except one sleep, and each is woken for its completion.  False: the request is not complete. */
 OUT_OF_LINE bool poller_watch(const ompi_request_t *request)
 {
     if (REQUEST_COMPLETE(request) || request->req_type != OMPI_REQUEST_PML)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * progress.h - how calls poll and wait: what its files share.
+ * progress.h - how calls poll and wait: the state and functions that these files share.
  *
  *   progress.c  completions; the polls, yields and sleeps of a call
  *   poller.c    while all is shared: one thread polls for all, and others watch their requests
@@ -12,13 +12,13 @@
 #include "base/lock.h"
 #include "pml/pml.h"
 
-/* A wait calls Open MPI's progress after so many polls. */
+/* A wait calls Open MPI's progress once in so many polls. */
 #define POLLS_ALONE 64u
 
 /* Empty polls before a yield: some 50 us. */
 #define POLLS_KEEP 2048u
 
-/* The same where ranks share cores, at most, for calls that test. */
+/* The most of these for calls that test, where ranks share cores. */
 #define POLLS_TESTED 64u
 
 extern struct progress {
@@ -31,7 +31,7 @@ extern struct progress {
     _Atomic unsigned yields;       /* since something has come; also approximate */
     const ompi_request_t *awaited; /* the request of wait_polling(), or NULL */
     unsigned alone;                /* polls in waits that did not call Open MPI's progress */
-    /* with CACHE_APART: what threads write while all is shared */
+    /* threads write these while all is shared: so they are CACHE_APART from the rest */
     _Alignas(CACHE_APART) struct lock lock; /* guards: */
     struct pml_later *_Atomic later; /* the oldest completion that was put aside, or NULL */
     struct pml_later *last;
@@ -51,7 +51,7 @@ static inline struct pml_later *later_first(void)
     return atomic_load_explicit(&progress.later, memory_order_relaxed);
 }
 
-/* Reports the completions that were put aside.  Their number. */
+/* Reports the completions that were put aside.  Returns their number. */
 int progress_report_later(void);
 
 static inline void progress_rest(void)
@@ -102,7 +102,7 @@ bool poller_watch(const ompi_request_t *request);
 
 /* ---- waits.c ---- */
 
-/* Replaces Open MPI's request functions, and puts them back. */
+/* Replace Open MPI's request functions, and restore them. */
 void waits_open(void);
 void waits_close(void);
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waits.c - MPI_Wait, MPI_Test and their like, by which Open MPI's request functions are replaced.
+ * waits.c - MPI_Wait, MPI_Test and their like, which replace Open MPI's request functions.
  *
  *   mpi_*    without may_share, and for what costs the same with it
  *   owned_*  with may_share: the caller may own the component, or be a second thread
  *
- * The short path is for requests of ours that complete while the caller polls.  Open MPI's own function does the rest: for
- * requests that are not ours, are persistent or have failed, and once all is shared.
+ * The short path is for requests of ours that complete while the caller polls.  Open MPI's own functions do the rest: they
+ * serve requests that are not ours, are persistent or have failed, and all requests once all is shared.
  *
  * With MPI_THREAD_MULTIPLE, waits and tests by Open MPI's own functions count as calls (met()):
- * these may read requests that the owner completes without locks.
+ * they may read requests that the owner completes without locks.
  */
 #include "pml/progress.h"
 
-/* MPI_Waitall prefetches the cache lines of requests so many ahead. */
+/* MPI_Waitall prefetches the cache lines of the request that is this many further on. */
 #define WAIT_AHEAD 8
 
 static ompi_request_fns_t usual;   /* Open MPI's */
@@ -37,7 +37,7 @@ static inline struct pml_any *any_here(void)
 }
 
 /* Does this thread wait for any of several requests, one of which is neither ours nor a collective's?
- * It may end by itself: of a file, a window, or a generalized request. */
+ * It may end by itself: it is a request of a file or window, or a generalized request. */
 static bool any_has_others(void)
 {
     const struct pml_any *any = any_here();
@@ -51,10 +51,10 @@ static bool any_has_others(void)
     return false;
 }
 
-/* Callback of the library: the number of requests that the wait for this one still needs; 0: no
- * wait, it may end otherwise, or it is not known.  Open MPI's own waits store their wait object in each of their
- * requests; MPI_Waitall counts the open requests, other waits 1.  The object is on the stack of the
- * thread that waits.  The object of another thread may be gone, and is not read. */
+/* Callback of the library: the number of requests that the wait for this one still needs; 0: nothing
+ * waits for it, the wait may end otherwise, or the number is not known.  Open MPI's own waits
+ * store their wait object in each of their requests; MPI_Waitall counts the open requests,
+ * other waits 1.  The object is on the stack of the thread that waits.  The object of another thread may be gone, and is not read. */
 static uint32_t wait_explain(const void *user, enum mbx_queue kind)
 {
     const ompi_request_t *request = kind == MBX_RECVS
@@ -62,7 +62,7 @@ static uint32_t wait_explain(const void *user, enum mbx_queue kind)
                                         : &((const pml_send_t *)user)->super.req_base.req_ompi;
     const ompi_wait_sync_t *sync = pml_request_waits(user, kind);
 
-    if (!pml.is_shared && request == progress.awaited) /* of the owner, which answers */
+    if (!pml.is_shared && request == progress.awaited) /* the owner waits, and answers */
         return 1;
     if (sync == NULL || (pml.may_share && !pml_thread_is_on_stack(sync)) || any_has_others())
         return 0;
@@ -109,7 +109,7 @@ void pml_wait(ompi_request_t *request)
 }
 
 /* The short path of MPI_Wait, for our own requests that succeed and are not persistent.  False:
- * Open MPI's own function must do it, or the rest of it.  may_share is a constant, as below: so
+ * Open MPI's own function must do all of it, or the rest.  may_share is a constant, here and below:
  * without threads it costs nothing. */
 static inline bool wait_ends(ompi_request_t **out, ompi_status_public_t *status, int *err,
                              bool may_share)
@@ -230,8 +230,8 @@ static int wait_all_usual(size_t count, ompi_request_t **requests,
     return all_ended(usual.req_wait_all(count, requests, statuses), count, requests);
 }
 
-/* Ends requests in order while each completes before a yield, and one thread calls.  Their
- * number. */
+/* Ends requests in order while each completes before a yield, and one thread calls.
+ * Returns their number. */
 static inline size_t wait_all_in_order(size_t count, ompi_request_t **requests,
                                        ompi_status_public_t *statuses, bool may_share)
 {
@@ -318,7 +318,7 @@ static int mpi_test_some(size_t count, ompi_request_t **requests, int *done, int
 
 /* ---- waiting for any of several requests ---- */
 
-/* This thread has called. */
+/* Counts as a call of this thread (see above). */
 static inline void met(void)
 {
     pml_enter();
@@ -330,7 +330,7 @@ struct any_wait {
     ompi_request_t **requests;
 };
 
-/* Returns the wait in whose progress this one is made. */
+/* Sets the wait of this thread.  Returns the one before: the wait in whose progress this one is made. */
 static struct any_wait any_begin(struct any_wait now)
 {
     struct pml_any *any = any_here();

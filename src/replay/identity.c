@@ -74,7 +74,7 @@ static const char *const unseen_of_mpi[] = {
     "MPI_Get_accumulate",     "MPI_Rget_accumulate", "MPI_Fetch_and_op",
     "MPI_Compare_and_swap",   "MPI_Psend_init",      "MPI_Precv_init"};
 
-/* Of matchbox.h. */
+/* The functions of matchbox.h that are not recorded. */
 static const char *const unseen_of_native[] = {"mbx_unexpected",
                                                "mbx_watch_unexpected",
                                                "mbx_drop",

@@ -40,7 +40,7 @@
 /* Is it the name of such a folder: "spawn-2", "comm-5", "ep-2"? */
 bool replay_is_part(const char *name);
 
-/* Is it that of a communicator or endpoint? */
+/* Is it the folder of a communicator or endpoint? */
 bool replay_is_sequence(const char *name);
 
 /* Instead of a version of MPI: the program calls matchbox.h itself. */

@@ -155,7 +155,7 @@ def goes_on(run, folder, replays):
 
 
 def refused(run, folder, replays):
-    """What cannot be replayed is said when it is recorded, and refused when it is to be replayed."""
+    """A run that cannot be replayed gets a warning when it is recorded, and its record is refused by a replay."""
     for case, why in (("callback", "has MBX_DONE"), ("threads", "")):
         _, said = run.must(["--record", f"{folder}/{case}"], ["3", "1", case])
         check(why in said and (why == "" or "this record cannot be replayed" in said), said)

@@ -615,8 +615,8 @@ static bool is_run_of_mbx(char **command)
            strcmp(command[1], "run") == 0;
 }
 
-/* One preloaded library sees calls that the component does not, and one sees those of programs without MPI: its mbx_choice()
- * passes on what is not of such a program. */
+/* One preloaded library sees calls that the component does not see.  The other one sees the calls of programs without MPI.
+ * Its mbx_choice() passes on the calls of all other programs. */
 static void add_preload(struct surroundings *s)
 {
     char native[PATH_MAX], preload[PATH_MAX];

@@ -155,7 +155,7 @@ static int compare_numbers(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Of the halves x of rank `from`, and y of rank `to`: which envelope comes first? */
+/* Which envelope comes first: x, of a half of rank `from`, or y, of a half of rank `to`? */
 static int compare_envelopes(const struct half *x, const struct half *y)
 {
     int order = compare_numbers(x->context_id, y->context_id);
