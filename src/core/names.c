@@ -118,6 +118,7 @@ static int names_set_peer(struct mbx_ep *ep, uint32_t number, uint32_t job, uint
     if (number >= ep->names.peer_slots && (err = names_grow_peers(ep, ep->peers.slots)) < 0)
         return err;
     named = &ep->names.peers[number];
+    ep->names.has_others = ep->names.has_others || job != 0;
     if (named->change == 0 || named->job != job || named->rank != rank)
         *named = (struct named_peer){.job = job, .rank = rank, .change = ++ep->names.changes};
     return 0;

@@ -35,6 +35,7 @@ struct ep_names {
     uint32_t context_count, context_slots;
     struct named_peer *peers; /* by number, up to peer_slots */
     uint32_t peer_slots;
+    bool has_others;  /* a peer was named that belongs to another job */
     uint32_t changes; /* grows with each call that sets a new name */
 };
 

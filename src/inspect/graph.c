@@ -567,6 +567,16 @@ static bool has_receive_for(const struct inspect_job *job, uint32_t to, uint32_t
     return false;
 }
 
+/* May a process of another job send in this context?  MPI_COMM_WORLD and MPI_COMM_SELF, the first two, have no
+ * such process. */
+static bool has_others(const struct inspect_job *job, uint32_t context_id)
+{
+    for (uint32_t i = 0; context_id > 1 && i < job->count; i++)
+        if (job->ranks[i].state.flags & INSPECT_STATE_OTHERS)
+            return true;
+    return false;
+}
+
 static bool can_end_receive(const struct inspect_job *job, const enum inspect_node *nodes,
                             uint32_t at, const struct inspect_entry *receive)
 {
@@ -577,6 +587,8 @@ static bool can_end_receive(const struct inspect_job *job, const enum inspect_no
                has_send_for(job, whose, at, receive);
     if (job->size == INSPECT_NOBODY || job->count != job->size)
         return true; /* by a rank that was not seen */
+    if (has_others(job, receive->context_id))
+        return true;
     for (uint32_t i = 0; i < job->count; i++)
         if ((i != at && nodes[i] == INSPECT_ALIVE) || has_send_for(job, i, at, receive))
             return true;

@@ -1048,9 +1048,26 @@ static void test_poll_rate(void **state)
     assert_int_equal(inspect_poll_rate(&before.ranks[0], &now.ranks[0]), 0);
 }
 
+/* A process of another job may send, except in MPI_COMM_WORLD and MPI_COMM_SELF. */
+static void test_other_jobs(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    for (uint32_t context = 0; context < 4; context++) {
+        BEGIN(&s, "MPI_Recv", "MPI_Recv");
+        add(&s, 0, INSPECT_POSTED, INSPECT_NOBODY, 7, 1)->context_id = context;
+        add(&s, 1, INSPECT_POSTED, 0, 7, 1);
+        assert_string_equal(verdict(&s, &s), "dd");
+        s.ranks[1].state.flags = INSPECT_STATE_OTHERS;
+        assert_string_equal(verdict(&s, &s), context <= 1 ? "dd" : "aa");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_other_jobs),
         cmocka_unit_test(test_polls),
         cmocka_unit_test(test_polls_for_several),
         cmocka_unit_test(test_polls_from_any_source),

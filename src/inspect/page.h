@@ -162,6 +162,8 @@ struct inspect_state {
 
 enum inspect_state_flags {
     INSPECT_STATE_THREADS = 1 << 0, /* several threads may make calls (MPI_THREAD_MULTIPLE) */
+    INSPECT_STATE_OTHERS =
+        1 << 1, /* has met processes of other jobs (MPI_Comm_spawn, MPI_Comm_connect) */
 };
 
 /* Glossary: page - the memory file in which an endpoint answers observers */

@@ -251,7 +251,8 @@ static void fill_state(struct mbx_ep *ep, struct inspect_page *page)
     inspect_walk_ages(&inspect_own_map, &own_memory, at, state->now_ns,
                       inspect_page_entries(page), state->entries);
     mark_awaited(ep, inspect_page_entries(page), state->entries);
-    state->flags = ep->settings.threads == THREADS_MANY ? INSPECT_STATE_THREADS : 0;
+    state->flags = (ep->settings.threads == THREADS_MANY ? INSPECT_STATE_THREADS : 0) |
+                   (ep->names.has_others ? INSPECT_STATE_OTHERS : 0);
     fill_callers(ep, state);
     state->still_ns = ep_inspect(ep)->still_ns;
     state->text_size = fill_text(ep, page);

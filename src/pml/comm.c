@@ -34,6 +34,18 @@ static OUT_OF_LINE void comm_name(const ompi_communicator_t *comm)
 /* Communicators so far. */
 static _Atomic uint64_t made;
 
+/* Names a process of the other job, if there is one: mbx doctor must know that processes of other jobs may send here,
+ * also while no message has passed. */
+static void meet_others(ompi_communicator_t *comm)
+{
+    bool may_be = OMPI_COMM_IS_INTER(comm) && comm->c_remote_group->grp_proc_count > 0;
+    ompi_proc_t *proc = may_be ? ompi_comm_peer_lookup(comm, 0) : NULL;
+    uint32_t peer;
+
+    if (proc != NULL && pml_series_job(proc) != 0)
+        (void)pml_comm_peer(comm, 0, &peer);
+}
+
 int pml_add_comm(ompi_communicator_t *comm)
 {
     size_t size = (size_t)comm->c_remote_group->grp_proc_count;
@@ -63,6 +75,7 @@ int pml_add_comm(ompi_communicator_t *comm)
     memset((void *)own->peers, 0xff, size * sizeof own->peers[0]);
     comm->c_pml_comm = (struct mca_pml_comm_t *)own;
     comm_name(comm);
+    meet_others(comm);
     pml_procs_remove();
     return OMPI_SUCCESS;
 }

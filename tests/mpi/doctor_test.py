@@ -389,6 +389,21 @@ def spawner(args):
             raise Failed("queues shows\n" + shown)
 
 
+def spawner_of_one_that_computes(args):
+    """A receive from any process of a spawned job is no deadlock while one of that job computes."""
+    waits = r"^rank 0 \(pid (\d+)\) (?:is|waits) in MPI_Recv"
+    text = ""
+    with Job(args, "spawner_of_one_that_computes", 1) as job:
+        for _ in looks():
+            run = subprocess.run([args.mbx, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            text = next((block for block in re.split(r"^(?=job )", run.stdout, flags=re.M)
+                         if (found := re.search(waits, block, re.M)) and job.is_mine(found[1])), "")
+            if text:
+                break
+        if "no rank is deadlocked" not in text:
+            raise Failed("the doctor says\n" + (text or run.stdout))
+
+
 def late_to_init(args):
     """A rank that does not reach MPI_Init keeps the others in it: the doctor reports what it does, and no rank is
     deadlocked."""
@@ -452,7 +467,8 @@ def main():
         args.program = compile_for_mpich(args.own.name)
     if args.mpi == "mpich" and args.through == "pml":
         parser.error("MPICH reaches Matchbox through the provider or ucp")
-    others = {"elsewhere": elsewhere, "spawner": spawner, "late_to_init": late_to_init, "leaks": leaks}
+    others = {"elsewhere": elsewhere, "spawner": spawner, "spawner_of_one_that_computes": spawner_of_one_that_computes,
+              "late_to_init": late_to_init, "leaks": leaks}
 
     def goes_wrong(pattern):
         try:

@@ -589,6 +589,24 @@ static void spawner(void)
     MPI_Recv(in, 4, MPI_CHAR, 0, 7, between, MPI_STATUS_IGNORE);
 }
 
+/* A job waits for any process of the job that it has spawned, and one of these computes. */
+static void spawner_of_one_that_computes(void)
+{
+    static char program[4096], pattern[] = "spawner_of_one_that_computes",
+                               *arguments[] = {pattern, NULL};
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    MPI_Comm between;
+
+    MPI_Comm_get_parent(&between);
+    if (between != MPI_COMM_NULL)
+        for (volatile unsigned long rounds = 0;; rounds = rounds + 1)
+            ;
+    if (length > 0)
+        MPI_Comm_spawn(program, arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &between,
+                       MPI_ERRCODES_IGNORE);
+    MPI_Recv(in, 4, MPI_CHAR, MPI_ANY_SOURCE, 7, between, MPI_STATUS_IGNORE);
+}
+
 static void late_sender(void)
 {
     if (rank == 0)
@@ -887,6 +905,7 @@ static const struct {
     {"killed", killed},
     {"crowd", crowd},
     {"spawner", spawner},
+    {"spawner_of_one_that_computes", spawner_of_one_that_computes},
     {"late_sender", late_sender},
     {"late_deadlock", late_deadlock},
     {"wait_for_no_message", wait_for_no_message},
