@@ -106,10 +106,11 @@ struct ucpx_am {
 #define UCPX_WAITING_MAX 128u
 #define UCPX_BUFFERS_MAX 1024u /* that the client has not kept */
 
-/* May there be another buffer? */
+/* May there be another buffer?  Receives from one peer each do not count: otherwise many peers that send nothing
+ * would leave none for others. */
 static inline bool ucpx_am_has_room(const struct ucpx_am *am)
 {
-    return am->buffer_count - am->kept_count < UCPX_BUFFERS_MAX;
+    return am->buffer_count - am->kept_count - am->directed < UCPX_BUFFERS_MAX;
 }
 
 /* ---- am.c ---- */
