@@ -41,13 +41,15 @@ static int program_path(char *path, size_t size)
     return 0;
 }
 
-/* Copies the environment without LD_PRELOAD, which would load this library into the daemon. */
+/* Copies the environment without LD_PRELOAD, which would load this library into the daemon.  Variables that a
+ * privileged program does not read are left out as well: the daemon would read them. */
 static void copy_environment(char *copy[ENV_LENGTH])
 {
     size_t n = 0;
 
     for (char **each = environ; *each != NULL && n < ENV_LENGTH - 1; each++)
-        if (strncmp(*each, "LD_PRELOAD=", 11) != 0)
+        if (strncmp(*each, "LD_PRELOAD=", 11) != 0 &&
+            !(environ_is_privileged() && strncmp(*each, "MBX_", 4) == 0))
             copy[n++] = *each;
     copy[n] = NULL;
 }
