@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 
+#define MOST_PER_S 1e12
+
 /* Has nothing happened in the rank for so long?  A rank in MPI_Finalize does not measure this. */
 static bool is_quiet(const struct inspect_rank *rank, uint64_t quiet_ns)
 {
@@ -63,8 +65,10 @@ uint64_t inspect_poll_rate(const struct inspect_rank *was, const struct inspect_
                   strcmp(rank->state.call, "MPI_Improbe") == 0;
     uint64_t before = polls_of(was, probes), now = polls_of(rank, probes);
     uint64_t ns = rank->state.now_ns - was->state.now_ns;
+    double rate;
 
     if (rank->state.now_ns <= was->state.now_ns || now <= before)
         return 0;
-    return (uint64_t)((double)(now - before) * (double)CLOCK_S / (double)ns);
+    rate = (double)(now - before) * (double)CLOCK_S / (double)ns;
+    return rate < MOST_PER_S ? (uint64_t)rate : 0; /* a page may hold anything */
 }

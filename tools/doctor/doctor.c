@@ -397,6 +397,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
             return err;
     }
     status = tool_options_end(tool, argc, argv, c, status);
+    if (status == 0 && *quiet_ns != UINT64_MAX && *rounds > 1)
+        return tool_usage_error(tool, "--polls has no use with --rounds");
     if (status == 0 && watchdog->pid != 0 && (hosts->launch_count != 0 || hosts->list != NULL))
         return tool_usage_error(tool, "--launch and --hosts have no use with --from-watchdog");
     if (status == 0 && wanted->all_users &&
