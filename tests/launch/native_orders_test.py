@@ -172,6 +172,16 @@ def refused(run, folder, replays):
     check(status == 0 and "MBX_RECORD has no effect on the calls of this program" in said and "nothing was recorded" in said, said)
 
 
+def left(run, folder, replays):
+    """A send that left at once in the record has left when its call returns, although the receiver is slower now."""
+    record = f"{folder}/record"
+    run.must(["--record", record], ["2", "1", "flood"])
+    at_once = len(re.findall(r"mbx_send with MBX_AT_ONCE.*: 1$", run.order(record, "--rank", "1").stdout, re.MULTILINE))
+    check(at_once > 500, f"only {at_once} sends left at once")
+    for _ in range(min(replays, 5)):
+        run.must(["--replay", record], ["2", "1", "flood"], NATIVE_EXTRA="1")
+
+
 def all_calls(run, folder, replays):
     """Each call of matchbox.h is recorded, or seen for it; or named when a program that can make it is recorded; or in SAME."""
     source = os.path.join(HERE, "../..")
@@ -190,7 +200,7 @@ def main():
     parser.add_argument("--only")
     options = parser.parse_args()
     run = Programs(options.build)
-    for case in (all_calls, same, words, divergence, killed, goes_on, refused):
+    for case in (all_calls, same, words, divergence, killed, goes_on, left, refused):
         if options.only not in (None, case.__name__):
             continue
         with tempfile.TemporaryDirectory() as folder:
