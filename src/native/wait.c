@@ -473,11 +473,11 @@ static int poll_replayed(struct lane *lane, const struct replay_signature *now,
         const struct op *op =
             found < count && age < lane->started ? op_number(lane, lane->started - age) : NULL;
 
-        numbers[found] = lane->started - age;
         if (op == NULL || !wait_take(lane, op->handle, &entries[found])) {
             lane_refuse(lane, now, "the recorded outcome does not fit this call");
             break;
         }
+        numbers[found] = lane->started - age;
     }
     return found > 0 ? found : -1;
 }
