@@ -551,7 +551,7 @@ int main(int argc, char **argv)
             send_one(peer, round);
         special(argc > 3 ? argv[3] : "", round, rounds);
         while (received < (round + 1) * ranks / 2 * 2 && received < rounds * ranks)
-            received += receive(rounds * ranks - received);
+            received += receive((round + 1) * ranks - received);
     }
     while (received < rounds * ranks)
         received += receive(rounds * ranks - received);
