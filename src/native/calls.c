@@ -127,6 +127,8 @@ static int send_at_once(struct lane *lane, uint32_t peer, uint32_t context_id, u
 
     if (is_replayed && then == 0)
         own.flags &= ~(unsigned)MBX_AT_ONCE;
+    if (is_replayed && then == 1)
+        own.flags &= ~(unsigned)MBX_SILENT; /* so that it has a handle to wait for */
     result = native_next()->mbx_send(lane->ep, peer, context_id, tag, buf, size, &own, handle);
     if (is_replayed && then == 1)
         result = finish_send(lane, result, handle);

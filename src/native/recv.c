@@ -14,10 +14,11 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "native/native.h"
 
 /* A withheld receive has a handle, and can be cancelled.  So the library gets a receive from this rank itself with this
- * context id, which is the last one and is not used otherwise. */
+ * context id, the last one, and a random tag. */
 #define NOWHERE MBX_CONTEXT_MAX
 
 /* Probes that find nothing before the core is yielded: another process may need it. */
@@ -116,9 +117,7 @@ static void plan_recorded(struct lane *lane, struct plan *plan,
             (struct envelope){message.source, asked.context_id, message.tag, .ignore = 0};
     else if (outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED)
         plan->is_withheld = !replay_judge_is_over(lane->judge);
-    else if (outcome->result == REPLAY_ERROR)
-        (void)lane_result_of_outcome(outcome, &plan->result);
-    else
+    else if (outcome->result != REPLAY_ERROR || !lane_result_of_outcome(outcome, &plan->result))
         lane_refuse(lane, now, lane_why_not(outcome));
 }
 
@@ -151,10 +150,11 @@ static int post_nowhere(struct lane *lane, const struct plan *plan, void *buf, s
     const struct native_next *next = native_next();
     struct mbx_options own = {.user = options != NULL ? options->user : NULL};
     struct withheld *w = mem_calloc(1, sizeof *w);
-    int err = -ENOMEM;
+    uint64_t tag;
+    int err = w != NULL ? random_secret(&tag, sizeof tag) : -ENOMEM;
 
-    if (w != NULL)
-        err = next->mbx_recv(lane->ep, lane->rank, NOWHERE, 0, 0, NULL, 0, &own, &op->handle);
+    if (err == 0)
+        err = next->mbx_recv(lane->ep, lane->rank, NOWHERE, tag, 0, NULL, 0, &own, &op->handle);
     if (err < 0) {
         mem_free(w);
         return err;

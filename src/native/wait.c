@@ -473,11 +473,11 @@ static int poll_replayed(struct lane *lane, const struct replay_signature *now,
         const struct op *op =
             found < count && age < lane->started ? op_number(lane, lane->started - age) : NULL;
 
-        numbers[found] = lane->started - age;
         if (op == NULL || !wait_take(lane, op->handle, &entries[found])) {
             lane_refuse(lane, now, "the recorded outcome does not fit this call");
             break;
         }
+        numbers[found] = lane->started - age;
     }
     return found > 0 ? found : -1;
 }
@@ -601,7 +601,7 @@ int wait_cancel(struct lane *lane, mbx_request handle)
         result = native_next()->mbx_cancel(lane->ep, op->real);
     } else if (outcome.result == REPLAY_TRUE && op->kind != OP_SEND) {
         result = cancel_again(lane, op);
-    } else if (!lane_result_of_outcome(&outcome, &result)) {
+    } else if (outcome.result != REPLAY_ERROR || !lane_result_of_outcome(&outcome, &result)) {
         lane_refuse(lane, &now, lane_why_not(&outcome));
         result = native_next()->mbx_cancel(lane->ep, op->real);
     }

@@ -11,6 +11,9 @@
  *   killed     rank 1 is killed after half of the rounds, while a receive that no message meets is posted
  *   spared     the same calls, but it cancels that receive and goes on
  *   threads    a second thread receives on the first endpoint
+ *   empty      rank 1 makes calls that find nothing, and is killed
+ *   flood      rank 1 sends messages with MBX_AT_ONCE and MBX_SILENT, and overwrites those that have left; rank 0 answers
+ *              each, unless the variable NATIVE_EXTRA is set
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +32,9 @@
 #define NOBODY    2 /* no message has this context id */
 #define EXACT     3
 #define EXACT_TAG 5
+#define FLOOD     4
+#define FLOODS    1000
+#define FLOODED   4000
 #define ANYTHING  MBX_IGNORE_ALL
 #define TAG_OF(i) ((uint64_t)((i) % 3) << 40 | (uint64_t)((i) % 5))
 #define LOW_BITS  UINT64_C(0xffff)
@@ -360,6 +366,80 @@ static void cancel_exact(void)
         } while (err == -ECANCELED);
 }
 
+static void take(uint32_t peer, void *buf, size_t size)
+{
+    struct mbx_completion entry;
+    mbx_request request;
+
+    must(mbx_recv(ep, peer, FLOOD, 0, 0, buf, size, NULL, &request), "mbx_recv");
+    must(mbx_wait(ep, request, -1, &entry), "mbx_wait");
+    must(entry.error, "a receive");
+}
+
+static void flood_from(unsigned char *data, bool has_answers)
+{
+    const struct mbx_options options = {.flags = MBX_AT_ONCE | MBX_SILENT};
+    uint64_t answer;
+
+    for (int i = 0; i < FLOODS; i++) {
+        unsigned char *buf = data + (size_t)i * FLOODED;
+        int left;
+
+        memset(buf, i, FLOODED);
+        left = mbx_send(ep, 0, FLOOD, 0, buf, FLOODED, &options, NULL);
+        must(left, "mbx_send");
+        if (left == 1)
+            memset(buf, ~i, FLOODED);
+        if (has_answers)
+            take(0, &answer, sizeof answer);
+    }
+}
+
+static void flood_to(unsigned char *data, bool has_answers)
+{
+    for (int i = 0; i < FLOODS; i++) {
+        take(1, data, FLOODED);
+        for (size_t at = 0; at < FLOODED; at++)
+            if (data[at] != (unsigned char)i)
+                fail("a message has other data than was sent", -EBADMSG);
+        if (has_answers)
+            must(mbx_inject(ep, 1, FLOOD, 0, &hash, sizeof hash, 0), "mbx_inject");
+    }
+}
+
+static void flood(unsigned char *data)
+{
+    const bool has_answers = getenv("NATIVE_EXTRA") == NULL;
+
+    if (rank == 0)
+        flood_to(data, has_answers);
+    else if (rank == 1)
+        flood_from(data, has_answers);
+}
+
+static void find_nothing(void)
+{
+    struct mbx_completion entry;
+    struct mbx_status status;
+    mbx_request request;
+    mbx_message message;
+    int index;
+
+    must(mbx_recv(ep, 0, NOBODY, 0, 0, in[0], 8, NULL, &request), "mbx_recv");
+    mix((uint64_t)mbx_try_recv(ep, 0, NOBODY, 0, 0, in[1], 8, &status));
+    mix((uint64_t)mbx_probe(ep, 0, NOBODY, 0, 0, &status));
+    mix((uint64_t)mbx_mprobe(ep, 0, NOBODY, 0, 0, &status, &message));
+    mix((uint64_t)mbx_test(ep, request, &entry));
+    mix((uint64_t)mbx_wait(ep, request, 0, &entry));
+    mix((uint64_t)mbx_wait_all(ep, &request, 1, 0, &entry));
+    mix((uint64_t)mbx_wait_some(ep, &request, 1, 0, &index, &entry));
+    mix((uint64_t)mbx_wait_any(ep, &request, 1, 0, &index, &entry));
+    mix((uint64_t)mbx_poll(ep, MBX_RECVS, &entry, 1));
+    mix((uint64_t)mbx_ready(ep, MBX_RECVS));
+    must(mbx_cancel(ep, request), "mbx_cancel");
+    raise(SIGKILL);
+}
+
 static void on_the_second(void)
 {
     struct mbx_completion entry;
@@ -448,6 +528,7 @@ int main(int argc, char **argv)
 {
     const uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 10;
     uint64_t received = 0;
+    unsigned char *flooded = calloc(FLOODS, FLOODED);
     struct mbx_job *job;
 
     has_one_receive =
@@ -457,16 +538,20 @@ int main(int argc, char **argv)
     ranks = mbx_job_size(job);
     random_state = (argc > 2 ? strtoull(argv[2], NULL, 10) : 1) * 1000 + rank;
     sends = calloc(rounds * ranks, sizeof *sends);
-    if (sends == NULL)
+    if (sends == NULL || flooded == NULL)
         fail("calloc", -12);
     open_all(job);
+    if (argc > 3 && strcmp(argv[3], "empty") == 0 && rank == 1)
+        find_nothing();
     cancel_exact();
+    if (argc > 3 && strcmp(argv[3], "flood") == 0)
+        flood(flooded);
     for (uint64_t round = 0; round < rounds; round++) {
         for (uint32_t peer = 0; peer < ranks; peer++)
             send_one(peer, round);
         special(argc > 3 ? argv[3] : "", round, rounds);
         while (received < (round + 1) * ranks / 2 * 2 && received < rounds * ranks)
-            received += receive(rounds * ranks - received);
+            received += receive((round + 1) * ranks - received);
     }
     while (received < rounds * ranks)
         received += receive(rounds * ranks - received);
@@ -479,5 +564,6 @@ int main(int argc, char **argv)
     must(mbx_close(second), "mbx_close");
     mbx_job_close(job);
     free(sends);
+    free(flooded);
     return 0;
 }
