@@ -12,7 +12,7 @@
  *   spared     the same calls, but it cancels that receive and goes on
  *   threads    a second thread receives on the first endpoint
  *   empty      rank 1 makes calls that find nothing, and is killed
- *   flood      rank 1 sends messages with MBX_AT_ONCE and MBX_SILENT, and overwrites those that have left; rank 0 answers
+ *   flood      rank 1 sends messages with MBX_AT_ONCE and MBX_SILENT, and overwrites each buffer that has left; rank 0 answers
  *              each, unless the variable NATIVE_EXTRA is set
  */
 #include <errno.h>
