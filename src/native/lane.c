@@ -176,13 +176,12 @@ struct replay_outcome lane_outcome_of_result(int result)
 
 bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result)
 {
-    bool is_number = outcome->result == REPLAY_VALUE || outcome->result == REPLAY_ERROR;
+    bool is_error =
+        outcome->result == REPLAY_ERROR && outcome->value > 0 && outcome->value <= INT_MAX;
 
-    if (outcome->result != REPLAY_FALSE && (!is_number || outcome->value > INT_MAX))
+    if (outcome->result != REPLAY_FALSE && !is_error)
         return false;
-    *result = outcome->result == REPLAY_FALSE   ? 0
-              : outcome->result == REPLAY_ERROR ? -(int)outcome->value
-                                                : (int)outcome->value;
+    *result = is_error ? -(int)outcome->value : 0;
     return true;
 }
 
@@ -286,6 +285,24 @@ static struct replay_signature signature_of_call(enum replay_call call)
     return (struct replay_signature){.kind = REPLAY_MBX_CALL, .tag = (int32_t)call};
 }
 
+/* The greatest number that a call returns. */
+static const uint64_t most_of_call[REPLAY_CALLS] = {[REPLAY_PROGRESS] = INT_MAX,
+                                                    [REPLAY_READY] = 1,
+                                                    [REPLAY_IDLE] = 1,
+                                                    [REPLAY_TRY_SEND] = 1,
+                                                    [REPLAY_SEND_AT_ONCE] = 1};
+
+static bool result_of_call(enum replay_call call, const struct replay_outcome *outcome,
+                           int *result)
+{
+    if (outcome->result != REPLAY_VALUE)
+        return lane_result_of_outcome(outcome, result);
+    if (outcome->value == 0 || outcome->value > most_of_call[call])
+        return false;
+    *result = (int)outcome->value;
+    return true;
+}
+
 bool lane_call_is_replayed(struct lane *lane, enum replay_call call, int *result)
 {
     struct replay_signature now = signature_of_call(call);
@@ -293,7 +310,7 @@ bool lane_call_is_replayed(struct lane *lane, enum replay_call call, int *result
 
     if (!lane_replays(lane, &now, &outcome))
         return false;
-    if (lane_result_of_outcome(&outcome, result))
+    if (result_of_call(call, &outcome, result))
         return true;
     lane_refuse(lane, &now, lane_why_not(&outcome));
     return false;

@@ -113,7 +113,7 @@ static inline struct replay_outcome lane_outcome(enum replay_result result, uint
 /* The outcome of a call that returned 0 ("no"), a negative errno, or a positive number. */
 struct replay_outcome lane_outcome_of_result(int result);
 
-/* The reverse.  False: the outcome does not come from such a call. */
+/* The result of a call that returned 0 ("no") or a negative errno.  False: it did not. */
 bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result);
 
 /* Compares this event with the next one in the record.  True: they agree, and *outcome is the recorded outcome.  False: the

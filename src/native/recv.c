@@ -117,9 +117,7 @@ static void plan_recorded(struct lane *lane, struct plan *plan,
             (struct envelope){message.source, asked.context_id, message.tag, .ignore = 0};
     else if (outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED)
         plan->is_withheld = !replay_judge_is_over(lane->judge);
-    else if (outcome->result == REPLAY_ERROR)
-        (void)lane_result_of_outcome(outcome, &plan->result);
-    else
+    else if (outcome->result != REPLAY_ERROR || !lane_result_of_outcome(outcome, &plan->result))
         lane_refuse(lane, now, lane_why_not(outcome));
 }
 

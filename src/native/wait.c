@@ -601,7 +601,7 @@ int wait_cancel(struct lane *lane, mbx_request handle)
         result = native_next()->mbx_cancel(lane->ep, op->real);
     } else if (outcome.result == REPLAY_TRUE && op->kind != OP_SEND) {
         result = cancel_again(lane, op);
-    } else if (!lane_result_of_outcome(&outcome, &result)) {
+    } else if (outcome.result != REPLAY_ERROR || !lane_result_of_outcome(&outcome, &result)) {
         lane_refuse(lane, &now, lane_why_not(&outcome));
         result = native_next()->mbx_cancel(lane->ep, op->real);
     }

@@ -11,6 +11,7 @@
  *   killed     rank 1 is killed after half of the rounds, while a receive that no message meets is posted
  *   spared     the same calls, but it cancels that receive and goes on
  *   threads    a second thread receives on the first endpoint
+ *   empty      rank 1 makes calls that find nothing, and is killed
  *   flood      rank 1 sends messages with MBX_AT_ONCE and MBX_SILENT, and overwrites each buffer that has left; rank 0 answers
  *              each, unless the variable NATIVE_EXTRA is set
  */
@@ -416,6 +417,29 @@ static void flood(unsigned char *data)
         flood_from(data, has_answers);
 }
 
+static void find_nothing(void)
+{
+    struct mbx_completion entry;
+    struct mbx_status status;
+    mbx_request request;
+    mbx_message message;
+    int index;
+
+    must(mbx_recv(ep, 0, NOBODY, 0, 0, in[0], 8, NULL, &request), "mbx_recv");
+    mix((uint64_t)mbx_try_recv(ep, 0, NOBODY, 0, 0, in[1], 8, &status));
+    mix((uint64_t)mbx_probe(ep, 0, NOBODY, 0, 0, &status));
+    mix((uint64_t)mbx_mprobe(ep, 0, NOBODY, 0, 0, &status, &message));
+    mix((uint64_t)mbx_test(ep, request, &entry));
+    mix((uint64_t)mbx_wait(ep, request, 0, &entry));
+    mix((uint64_t)mbx_wait_all(ep, &request, 1, 0, &entry));
+    mix((uint64_t)mbx_wait_some(ep, &request, 1, 0, &index, &entry));
+    mix((uint64_t)mbx_wait_any(ep, &request, 1, 0, &index, &entry));
+    mix((uint64_t)mbx_poll(ep, MBX_RECVS, &entry, 1));
+    mix((uint64_t)mbx_ready(ep, MBX_RECVS));
+    must(mbx_cancel(ep, request), "mbx_cancel");
+    raise(SIGKILL);
+}
+
 static void on_the_second(void)
 {
     struct mbx_completion entry;
@@ -517,6 +541,8 @@ int main(int argc, char **argv)
     if (sends == NULL || flooded == NULL)
         fail("calloc", -12);
     open_all(job);
+    if (argc > 3 && strcmp(argv[3], "empty") == 0 && rank == 1)
+        find_nothing();
     cancel_exact();
     if (argc > 3 && strcmp(argv[3], "flood") == 0)
         flood(flooded);

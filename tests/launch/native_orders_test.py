@@ -9,7 +9,9 @@ import argparse
 import glob
 import os
 import re
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,13 @@ OTHERS = 1
 HEADER = 4096  # bytes in which two records of the same events may differ
 LATE = 40
 DIVERGED = 87
+# src/replay/format.h and replay.h
+RING = 4096
+ITEM_EVENT, ITEM_DEFINITION = 1, 2
+# try_recv, probe, mprobe, test, wait, wait_all, wait_some, wait_any, poll, cancel, and calls that return a number
+MBX_KINDS = 18, 19, 20, 22, 23, 24, 25, 26, 27, 28, 29
+RESULT_VALUE = 8
+IMPOSSIBLE = 1000
 
 # Calls of matchbox.h whose results follow from the results of the recorded ones, or from what the program and its surroundings are.
 SAME = """mbx_version mbx_strerror mbx_log_callback mbx_open mbx_address_get mbx_address_share mbx_address_text mbx_peer_add
@@ -172,6 +181,35 @@ def refused(run, folder, replays):
     check(status == 0 and "MBX_RECORD has no effect on the calls of this program" in said and "nothing was recorded" in said, said)
 
 
+def change(name, kind):
+    """Gives each event of this kind in the ring of a record a number that the call does not return.  How many there were."""
+    data = bytearray(open(name, "rb").read())
+    slots, changed = set(), 0
+    for at in range(HEADER, HEADER + RING * 16, 16):
+        value, word = struct.unpack_from("<2Q", data, at)
+        slot, low, count = word >> 12 & 0xff, word >> 20 & 0xf, word >> 28
+        if word & 0xf == ITEM_DEFINITION:
+            slots = slots | {slot} if low | count >> 19 << 4 & 0x10 == kind else slots - {slot}
+        elif word & 0xf == ITEM_EVENT and slot in slots:
+            struct.pack_into("<2Q", data, at, IMPOSSIBLE, word & ~(0xf << 20) | RESULT_VALUE << 20)
+            changed += 1
+    open(name, "wb").write(data)
+    return changed
+
+
+def impossible(run, folder, replays):
+    """A number that a call cannot return is refused."""
+    record = f"{folder}/record"
+    run.execute(["--record", record], ["2", "1", "empty"])
+    for kind in MBX_KINDS:
+        changed = f"{folder}/changed-{kind}"
+        shutil.copytree(record, changed)
+        check(change(f"{changed}/rank-1.mbxrec", kind) == 1, f"the record does not have one event of kind {kind}")
+        status, _, said = run.execute(["--replay", changed], ["2", "1", "empty"])
+        check(status in (DIVERGED, OTHERS) and "the recorded outcome does not fit this call" in said,
+              f"with an impossible event of kind {kind} the replay ended with {status}:\n{said}")
+
+
 def left(run, folder, replays):
     """A send that left at once in the record has left when its call returns, although the receiver is slower now."""
     record = f"{folder}/record"
@@ -200,7 +238,7 @@ def main():
     parser.add_argument("--only")
     options = parser.parse_args()
     run = Programs(options.build)
-    for case in (all_calls, same, words, divergence, killed, goes_on, left, refused):
+    for case in (all_calls, same, words, divergence, killed, goes_on, impossible, left, refused):
         if options.only not in (None, case.__name__):
             continue
         with tempfile.TemporaryDirectory() as folder:
