@@ -195,6 +195,9 @@ mbx_request op_real(struct lane *lane, mbx_request handle);
  * handle, and removes the operation.  Returns its number; 0: the entry has no operation. */
 uint64_t op_reported(struct lane *lane, struct mbx_completion *entry);
 
+/* Does this entry report the death of a peer?  A call that gets it is not replayed. */
+bool op_has_failed(const struct mbx_completion *entry);
+
 /* Posts the withheld receives as the program has asked for them. */
 void op_post_withheld(struct lane *lane);
 

@@ -120,13 +120,18 @@ static void op_remove(struct lane *lane, struct op *op)
 
 /* ---- what the library reports ---- */
 
+bool op_has_failed(const struct mbx_completion *entry)
+{
+    return entry->kind == MBX_FAILURES || entry->error == -ENOTCONN ||
+           entry->error == -EHOSTUNREACH || entry->error == -EPROTONOSUPPORT;
+}
+
 /* The outcome of a receive that has ended. */
 static struct replay_outcome outcome_of(const struct mbx_completion *entry)
 {
     if (entry->error == -ECANCELED)
         return lane_outcome(REPLAY_CANCELLED, 0);
-    if (entry->error == -ENOTCONN || entry->error == -EHOSTUNREACH ||
-        entry->error == -EPROTONOSUPPORT)
+    if (op_has_failed(entry))
         return lane_outcome(REPLAY_FAILED, 0);
     return recv_outcome(entry->status.source, entry->status.tag, entry->status.size);
 }

@@ -40,10 +40,11 @@ static bool wait_take(struct lane *lane, mbx_request handle, struct mbx_completi
 /* ---- one request ---- */
 
 /* The outcome of a test of one request, or of a wait for it with a timeout. */
-static struct replay_outcome outcome_of_one(int result, int found, int not_yet)
+static struct replay_outcome outcome_of_one(int result, int found, int not_yet,
+                                            const struct mbx_completion *entry)
 {
     if (result == found)
-        return lane_outcome(REPLAY_TRUE, 0);
+        return lane_outcome(op_has_failed(entry) ? REPLAY_FAILED : REPLAY_TRUE, 0);
     if (result == not_yet)
         return lane_outcome(REPLAY_FALSE, 0);
     return result == -EHOSTDOWN ? lane_outcome(REPLAY_FAILED, 0)
@@ -86,7 +87,7 @@ int wait_test(struct lane *lane, mbx_request handle, struct mbx_completion *comp
         if (result == 1)
             op_reported(lane, out);
     }
-    lane_record(lane, &now, outcome_of_one(result, 1, 0));
+    lane_record(lane, &now, outcome_of_one(result, 1, 0, out));
     lane_event_ends(lane);
     return result;
 }
@@ -126,7 +127,7 @@ int wait_one(struct lane *lane, mbx_request handle, int64_t timeout_ns,
         if (result == 0)
             op_reported(lane, out);
     }
-    lane_record(lane, &now, outcome_of_one(result, 0, -ETIMEDOUT));
+    lane_record(lane, &now, outcome_of_one(result, 0, -ETIMEDOUT, out));
     lane_event_ends(lane);
     return result;
 }
@@ -206,7 +207,7 @@ static bool has_any(const mbx_request *requests, int count)
 static bool has_failure(const struct mbx_completion *entries, int count)
 {
     for (int i = 0; i < count; i++)
-        if (entries[i].kind == MBX_FAILURES)
+        if (op_has_failed(&entries[i]))
             return true;
     return false;
 }
@@ -405,9 +406,10 @@ static int all_until(struct lane *lane, mbx_request *requests, int count, int64_
                      struct mbx_completion *entries)
 {
     const uint64_t start_ns = timeout_ns > 0 ? clock_now() : 0;
+    bool has_ended = false;
     int errors = 0;
 
-    while (has_any(requests, count)) {
+    while (!has_ended && has_any(requests, count)) {
         int64_t gone_ns = timeout_ns > 0 ? (int64_t)(clock_now() - start_ns) : 0;
         int found = some_with_entries(lane, REPLAY_MBX_WAIT_ALL, requests, count,
                                       gone_ns < timeout_ns ? timeout_ns - gone_ns : 0, indices,
@@ -419,9 +421,8 @@ static int all_until(struct lane *lane, mbx_request *requests, int count, int64_
             if (completions != NULL)
                 completions[indices[i]] = entries[i];
             errors += entries[i].error != 0;
+            has_ended = has_ended || entries[i].kind == MBX_FAILURES; /* it waits on */
         }
-        if (has_failure(entries, found))
-            break;
     }
     return errors;
 }
@@ -494,15 +495,16 @@ static int poll_usual(struct lane *lane, unsigned queues, struct mbx_completion 
 
 /* An entry that reports a write or the death of a peer belongs to no operation. */
 static void record_poll(struct lane *lane, const struct replay_signature *now, int found,
-                        const uint64_t *numbers)
+                        const struct mbx_completion *entries, const uint64_t *numbers)
 {
     lane_record(lane, now,
                 found > 0 ? lane_outcome(REPLAY_AT, (uint64_t)found)
                           : lane_outcome_of_result(found));
     for (int i = 0; i < found; i++)
         lane_record(lane, &detail,
-                    numbers[i] != 0 ? lane_outcome(REPLAY_AT, lane->started - numbers[i])
-                                    : lane_outcome(REPLAY_FAILED, 0));
+                    numbers[i] != 0 && !op_has_failed(&entries[i])
+                        ? lane_outcome(REPLAY_AT, lane->started - numbers[i])
+                        : lane_outcome(REPLAY_FAILED, 0));
 }
 
 int wait_poll(struct lane *lane, unsigned queues, struct mbx_completion *entries, int count)
@@ -527,7 +529,7 @@ int wait_poll(struct lane *lane, unsigned queues, struct mbx_completion *entries
     if (!is_replayed)
         found = poll_usual(lane, queues, entries, count, numbers);
     if (entries != NULL && count > 0)
-        record_poll(lane, &now, found, numbers);
+        record_poll(lane, &now, found, entries, numbers);
     lane_event_ends(lane);
     return found;
 }

@@ -541,8 +541,11 @@ int main(int argc, char **argv)
     if (sends == NULL || flooded == NULL)
         fail("calloc", -12);
     open_all(job);
-    if (argc > 3 && strcmp(argv[3], "empty") == 0 && rank == 1)
-        find_nothing();
+    if (argc > 3 && strcmp(argv[3], "empty") == 0) {
+        must(mbx_job_fence(job), "mbx_job_fence"); /* all ranks have made their records */
+        if (rank == 1)
+            find_nothing();
+    }
     cancel_exact();
     if (argc > 3 && strcmp(argv[3], "flood") == 0)
         flood(flooded);
