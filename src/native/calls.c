@@ -191,6 +191,14 @@ SHOWN int mbx_try_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, ui
     return result;
 }
 
+/* Has no result to record; another thread that only calls this must be noticed all the same. */
+SHOWN int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                     const void *buf, size_t size, uint64_t data)
+{
+    (void)lane_of(ep);
+    return native_next()->mbx_inject(ep, peer, context_id, tag, buf, size, data);
+}
+
 /* ---- receives ---- */
 
 SHOWN int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
@@ -253,6 +261,13 @@ SHOWN int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t si
     check_options(lane, options);
     result = native_next()->mbx_mrecv(ep, message, buf, size, options, &handle);
     return started(lane, result, OP_OTHER, handle, request);
+}
+
+/* As mbx_inject(). */
+SHOWN int mbx_discard(struct mbx_ep *ep, mbx_message message)
+{
+    (void)lane_of(ep);
+    return native_next()->mbx_discard(ep, message);
 }
 
 SHOWN int mbx_cancel(struct mbx_ep *ep, mbx_request request)

@@ -8,6 +8,7 @@
  * Invariants
  *   I1  lanes are never freed; one whose ep is NULL is closed
  *   I2  a lane is used by its thread alone, except for ep and the flag of a second thread
+ *   I3  a child of fork() has no lane: the files are its parent's
  */
 #include <limits.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@
 static struct {
     struct lane *_Atomic all[LANES_MAX];
     atomic_size_t count;
+    bool is_child;
     pthread_mutex_t lock; /* guards opening, and the thread and flags of each lane */
 } lanes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -81,6 +83,12 @@ static void files_open(struct lane *lane, size_t number, struct replay_job *job)
         (void)replay_write_open(path, job, &lane->writer); /* without it the job goes on */
 }
 
+static void on_fork(void)
+{
+    lanes.is_child = true;
+    atomic_store(&lanes.count, 0);
+}
+
 static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
 {
     size_t number = atomic_load(&lanes.count) + 1;
@@ -90,6 +98,10 @@ static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
                             .mpi = REPLAY_NATIVE,
                             .is_native = true};
 
+    if (lane != NULL && number == 1 && pthread_atfork(NULL, NULL, on_fork) != 0) {
+        mem_free(lane);
+        lane = NULL;
+    }
     if (lane == NULL) {
         LOG_ERROR("rank %u: endpoint %zu is not recorded and not replayed: %s", is.rank, number,
                   number > LANES_MAX ? "there are too many" : "no memory");
@@ -111,6 +123,11 @@ void lane_open(struct mbx_job *job, struct mbx_ep *ep)
     if (folder_set("MBX_RECORD") == NULL && folder_set("MBX_REPLAY") == NULL)
         return;
     set_log_level();
+    if (lanes.is_child) {
+        LOG_WARN("process %ld is a child of fork(): it is not recorded and not replayed",
+                 (long)getpid());
+        return;
+    }
     replay_line_of = source_line_in;
     pthread_mutex_lock(&lanes.lock);
     lane_start(job, ep);

@@ -40,7 +40,7 @@
     CALL(mbx_wait_any) CALL(mbx_progress) CALL(mbx_poll) CALL(mbx_ready)                    \
     CALL(mbx_wait_queues) CALL(mbx_sleep) CALL(mbx_arm) CALL(mbx_peek) CALL(mbx_release)    \
     CALL(mbx_idle) CALL(mbx_write) CALL(mbx_read) CALL(mbx_atomic) CALL(mbx_choice)         \
-    CALL(mbx_job_rank) CALL(mbx_job_size)
+    CALL(mbx_job_rank) CALL(mbx_job_size) CALL(mbx_inject) CALL(mbx_discard)
 /* clang-format on */
 
 struct native_next {

@@ -11,6 +11,8 @@
  *   killed     rank 1 is killed after half of the rounds, while a receive that no message meets is posted
  *   spared     the same calls, but it cancels that receive and goes on
  *   threads    a second thread receives on the first endpoint
+ *   injects    a second thread only sends, by mbx_inject()
+ *   forks      a child of fork() calls mbx_choice() and mbx_close()
  *   empty      rank 1 makes calls that find nothing, and is killed
  *   flood      rank 1 sends messages with MBX_AT_ONCE and MBX_SILENT, and overwrites each buffer that has left; rank 0 answers
  *              each, unless the variable NATIVE_EXTRA is set
@@ -24,7 +26,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define RANKS_MAX 8
 #define BIGGEST   100000
@@ -34,6 +38,7 @@
 #define EXACT_TAG 5
 #define FLOOD     4
 #define FLOODS    1000
+#define SPARE     5 /* never received */
 #define FLOODED   4000
 #define ANYTHING  MBX_IGNORE_ALL
 #define TAG_OF(i) ((uint64_t)((i) % 3) << 40 | (uint64_t)((i) % 5))
@@ -481,6 +486,36 @@ static void *in_thread(void *arg)
     return arg;
 }
 
+static void *in_sending_thread(void *arg)
+{
+    must(mbx_inject(ep, rank, SPARE, 0, NULL, 0, 0), "mbx_inject");
+    return arg;
+}
+
+static void run_thread(void *(*run)(void *))
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, run, NULL) == 0)
+        pthread_join(thread, NULL);
+}
+
+/* The child exits with 0 if its calls return what matchbox.h says. */
+static void run_child(void)
+{
+    uint64_t value = 1000;
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        for (int i = 0; i < 4; i++)
+            (void)mbx_choice(8, &value);
+        _exit(value == 1000 && mbx_close(ep) == -EPERM ? 0 : 1);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        fail("a child of fork()", -ECHILD);
+}
+
 static void special(const char *name, uint64_t round, uint64_t rounds)
 {
     const struct mbx_options options = {.flags = MBX_DONE, .done = is_called};
@@ -488,7 +523,6 @@ static void special(const char *name, uint64_t round, uint64_t rounds)
     struct mbx_completion entry;
     struct mbx_status status;
     mbx_request request;
-    pthread_t thread;
 
     if (strcmp(name, "time") == 0 && extra != NULL && round == strtoull(extra, NULL, 10) &&
         rank == 1)
@@ -496,9 +530,12 @@ static void special(const char *name, uint64_t round, uint64_t rounds)
     if (strcmp(name, "callback") == 0 && round == 1)
         must(mbx_recv(ep, MBX_ANY_SOURCE, NOBODY, 0, 0, in[1], 8, &options, &request),
              "mbx_recv");
-    if (strcmp(name, "threads") == 0 && round == 1 &&
-        pthread_create(&thread, NULL, in_thread, NULL) == 0)
-        pthread_join(thread, NULL);
+    if (strcmp(name, "threads") == 0 && round == 1)
+        run_thread(in_thread);
+    if (strcmp(name, "injects") == 0 && round == 1)
+        run_thread(in_sending_thread);
+    if (strcmp(name, "forks") == 0 && round == 1)
+        run_child();
     if (has_one_receive && round == rounds / 2 && rank == 1) {
         must(mbx_recv(ep, MBX_ANY_SOURCE, NOBODY, 0, ANYTHING, in[1], 8, NULL, &request),
              "mbx_recv");

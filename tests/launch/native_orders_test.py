@@ -37,7 +37,7 @@ IMPOSSIBLE = 1000
 
 # Calls of matchbox.h whose results follow from the results of the recorded ones, or from what the program and its surroundings are.
 SAME = """mbx_version mbx_strerror mbx_log_callback mbx_open mbx_address_get mbx_address_share mbx_address_text mbx_peer_add
-mbx_peer_address mbx_job_open mbx_job_close mbx_job_key mbx_job_fence mbx_inject mbx_discard mbx_context_open mbx_context_close
+mbx_peer_address mbx_job_open mbx_job_close mbx_job_key mbx_job_fence mbx_context_open mbx_context_close
 mbx_wake mbx_fd mbx_disarm mbx_deregister mbx_try_deregister mbx_atomic_size mbx_failed_ack mbx_limits_get mbx_protocol_name mbx_protocol_get
 mbx_transport_get mbx_network_get mbx_param_get mbx_name_program mbx_explain_waits mbx_explain_threads mbx_explain_unstarted
 mbx_name_context mbx_name_peer mbx_trace_note mbx_stat_get""".split()
@@ -165,7 +165,7 @@ def goes_on(run, folder, replays):
 
 def refused(run, folder, replays):
     """A run that cannot be replayed gets a warning when it is recorded, and its record is refused by a replay."""
-    for case, why in (("callback", "has MBX_DONE"), ("threads", "")):
+    for case, why in (("callback", "has MBX_DONE"), ("threads", ""), ("injects", "")):
         _, said = run.must(["--record", f"{folder}/{case}"], ["3", "1", case])
         check(why in said and (why == "" or "this record cannot be replayed" in said), said)
         status, _, said = run.execute(["--replay", f"{folder}/{case}"], ["3", "1", case])
@@ -210,6 +210,15 @@ def impossible(run, folder, replays):
               f"with an impossible event of kind {kind} the replay ended with {status}:\n{said}")
 
 
+def forks(run, folder, replays):
+    """The calls of a child of fork() are in no record, and its parent goes on."""
+    record, words = f"{folder}/record", ["4", "1", "forks"]
+    results, _ = run.must(["--record", record], words)
+    replayed, said = run.must(["--replay", record], words)
+    check(replayed == results, f"the replay: {replayed}, recorded: {results}\n{said}")
+    check(run.order(record).stdout.count("mbx_choice") == RANKS, run.order(record).stdout)
+
+
 def left(run, folder, replays):
     """A send that left at once in the record has left when its call returns, although the receiver is slower now."""
     record = f"{folder}/record"
@@ -238,7 +247,7 @@ def main():
     parser.add_argument("--only")
     options = parser.parse_args()
     run = Programs(options.build)
-    for case in (all_calls, same, words, divergence, killed, goes_on, impossible, left, refused):
+    for case in (all_calls, same, words, divergence, killed, goes_on, impossible, forks, left, refused):
         if options.only not in (None, case.__name__):
             continue
         with tempfile.TemporaryDirectory() as folder:
