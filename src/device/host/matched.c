@@ -12,13 +12,6 @@ static struct request *request_of(struct shadow_recv *recv)
     return container_of(recv, struct request, shadow);
 }
 
-/* After the answer, in time or not, a reclaimed receive is an ordinary posted receive. */
-static void offload_answer(struct mbx_ep *ep, struct request *req, bool is_ours)
-{
-    proto_move(ep, req, REQUEST_POSTED);
-    ep->offload->answer(ep, req, is_ours);
-}
-
 static enum mbx_protocol offload_protocol(const struct mbx_ep *ep,
                                           const struct mbx_device_event *event)
 {
@@ -83,8 +76,7 @@ static void on_matched(void *arg, struct shadow_recv *recv,
                                                 event->envelope.source, event->envelope.tag};
     struct peer *peer = peer_get(ep, envelope.source);
 
-    if (!recv_unpost(ep, req, RECV_DEVICE, NULL) && req->state == OFFLOAD_RECLAIMED)
-        offload_answer(ep, req, false);
+    recv_unpost(ep, req, RECV_DEVICE, NULL);
     if (peer->deferrer != NULL)
         module_message_came(ep, peer);
     if (credit_admits(peer)) /* otherwise the peer has no credit to get back */
@@ -158,12 +150,7 @@ static void on_paired(void *arg, struct shadow_recv *recv, void *message)
 
 static void on_revoked(void *arg, struct shadow_recv *recv)
 {
-    struct request *req = request_of(recv);
-
-    if (req->state == OFFLOAD_RECLAIMED)
-        offload_answer(arg, req, true);
-    else
-        recv_cancelled(arg, req);
+    recv_cancelled(arg, request_of(recv));
 }
 
 /* The number may come from another process. */

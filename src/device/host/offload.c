@@ -7,7 +7,6 @@
  *     │                          └──INCOMPLETE──> READ or CTS, as if software had matched it
  *     └──cancel──> REVOKING ──in time──> COMPLETE (-ECANCELED)
  *                     └──too late──> as POSTED
- *   RECLAIMED is like REVOKING, for a message that needs the receive and bypasses the device.
  *   PAIRED has met an unexpected message that the device holds.  It becomes POSTED, with that
  *   message, when the device reports the match or is lost.
  *
@@ -20,10 +19,9 @@
  *
  * Invariants
  *   I1  the states of a request and of its shadow agree: an open receive is SOFTWARE, WAITING,
- *       HANDED or RECALLED (or NONE, once the device is lost); MATCHED, REVOKING, RECLAIMED and
- *       PAIRED mean the same in both
- *   I2  without a device no request is MATCHED, REVOKING, RECLAIMED or PAIRED; with one, every
- *       receive is watched
+ *       HANDED or RECALLED (or NONE, once the device is lost); MATCHED, REVOKING and PAIRED mean
+ *       the same in both
+ *   I2  without a device no request is MATCHED, REVOKING or PAIRED; with one, every receive is watched
  */
 #include "device/host/offload.h"
 
@@ -125,25 +123,6 @@ static bool on_cancel(struct mbx_ep *ep, struct request *req)
     if (ep->offload->driver->in_loop)
         ep_wake_sleeper(ep);
     return false;
-}
-
-int offload_revoke(struct mbx_ep *ep, struct request *req)
-{
-    if (!recv_is_open(req) || !lockword_close(ep, &req->open.word, recv_heir(req)) ||
-        !recv_unpost(ep, req, RECV_DEVICE, NULL))
-        return -EALREADY;
-    if (ep->offload == NULL || shadow_reclaim(&ep->offload->shadow, &req->shadow))
-        return 0;
-    proto_move(ep, req, OFFLOAD_RECLAIMED);
-    if (ep->offload->driver->in_loop)
-        ep_wake_sleeper(ep);
-    return -EINPROGRESS;
-}
-
-void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer)
-{
-    if (ep->offload != NULL)
-        ep->offload->answer = answer;
 }
 
 static void on_recall(struct mbx_ep *ep)
@@ -486,10 +465,6 @@ static const struct proto offload_proto = {
                                                 .then = PROTO_THEN(PROTO_EAGER) |
                                                         PROTO_THEN(PROTO_RNDV),
                                                 .from = {REQUEST_POSTED, REQUEST_REVOKING}},
-            [OFFLOAD_RECLAIMED % PROTO_STATES] = {.name = "reclaimed",
-                                                  .kinds = MBX_RECVS,
-                                                  .then = PROTO_THEN(PROTO_RECV),
-                                                  .from = {REQUEST_POSTED}},
             [OFFLOAD_PAIRED % PROTO_STATES] = {.name = "paired",
                                                .kinds = MBX_RECVS,
                                                .then = PROTO_THEN(PROTO_RECV),

@@ -31,18 +31,13 @@
 #include "device/host/shadow.h"
 #include "p2p/p2p.h"
 
-/* The device's answer to offload_revoke().  is_ours: req is on no list any more; otherwise the
- * device has matched it, and the match is reported next. */
-typedef void offload_answer_fn(struct mbx_ep *ep, struct request *req, bool is_ours);
-
 enum offload_proto {
     PROTO_OFFLOAD = 12 /* a receive that the device has */
 };
 
 enum offload_state {
     OFFLOAD_MATCHED = PROTO_STATE(PROTO_OFFLOAD, 0), /* the device moves the data */
-    OFFLOAD_RECLAIMED, /* being revoked, for a message that bypasses the device */
-    OFFLOAD_PAIRED,    /* the device holds its message, and will report the match */
+    OFFLOAD_PAIRED, /* the device holds its message, and will report the match */
 };
 
 struct offload_driver;
@@ -62,7 +57,6 @@ struct offload {
     bool is_watched; /* a peer is gone, and the device may not have seen all that it sent */
     uint32_t calm;   /* checks in a row at which the device had nothing to do */
     uint64_t rounds; /* the device's count of idle rounds at the last check */
-    offload_answer_fn *answer;
 };
 
 /* As transport_events.deliver, read_done and repeats. */
@@ -73,21 +67,6 @@ void offload_repeats(void *ep, uint32_t peer);
 /* As transport_events.deliver, for a transport whose packets do not go through the device.  All
  * packets of a peer come by the same transport. */
 int offload_bypass(void *ep, uint32_t peer, const void *packet, size_t size);
-
-/*
- * offload_revoke - takes req back, for a message that does not come through the device.
- *
- * Afterwards req is in no engine, no arriving message can meet it, and a cancel is too late:
- * the caller gives it a message, or completes it.
- *
- * Returns    0 req is ours, its state is REQUEST_POSTED; -EINPROGRESS the device has to answer, and
- *            the function given to offload_on_answer() will be called, once, from offload_poll();
- *            -EALREADY req is not posted any more.
- */
-int offload_revoke(struct mbx_ep *ep, struct request *req);
-
-/* Sets the function that offload_revoke()'s answer goes to. */
-void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer);
 
 /* Do the invariants hold?  With MBX_CHECKS. */
 bool offload_is_valid(const struct mbx_ep *ep);

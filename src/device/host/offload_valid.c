@@ -19,8 +19,6 @@ static bool recv_is_valid(const struct mbx_ep *ep, const struct request *req)
         return HOLDS("offload.c I1", shadow == SHADOW_MATCHED);
     case REQUEST_REVOKING:
         return HOLDS("offload.c I1", shadow == SHADOW_REVOKING);
-    case OFFLOAD_RECLAIMED:
-        return HOLDS("offload.c I1", shadow == SHADOW_RECLAIMED);
     case OFFLOAD_PAIRED:
         return HOLDS("offload.c I1", shadow == SHADOW_PAIRED);
     default:
@@ -43,7 +41,6 @@ static void check_recv(void *arg, void *object)
     if (checked->ep->offload == NULL)
         checked->is_valid = HOLDS("offload.c I2", req->state != OFFLOAD_MATCHED &&
                                                       req->state != REQUEST_REVOKING &&
-                                                      req->state != OFFLOAD_RECLAIMED &&
                                                       req->state != OFFLOAD_PAIRED);
     else
         checked->is_valid = recv_is_valid(checked->ep, req);
