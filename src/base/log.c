@@ -34,11 +34,6 @@ void log_level_set(enum log_level level)
     atomic_store_explicit(&log_level_now, (int)level, memory_order_relaxed);
 }
 
-enum log_level log_level_get(void)
-{
-    return (enum log_level)atomic_load_explicit(&log_level_now, memory_order_relaxed);
-}
-
 void log_set_sink(log_sink_fn *sink, void *arg)
 {
     log_sink = sink;

@@ -45,8 +45,6 @@ typedef void log_sink_fn(void *arg, enum log_level level, const char *text);
 /* Lines above this level are dropped.  The whole process shares the setting. */
 void log_level_set(enum log_level level);
 
-enum log_level log_level_get(void);
-
 /* sink NULL restores standard error.  Call it while no other thread logs. */
 void log_set_sink(log_sink_fn *sink, void *arg);
 

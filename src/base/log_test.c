@@ -53,7 +53,6 @@ static void test_each_level_lets_through_what_is_above_it(void **state)
 
         log_set_sink(remember, &seen);
         log_level_set((enum log_level)level);
-        assert_int_equal(log_level_get(), level);
         LOG_ERROR("e");
         LOG_WARN("w");
         LOG_INFO("i");

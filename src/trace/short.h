@@ -26,7 +26,6 @@
 
 /* Glossary: record - an event in a trace file, in 8, 16 or 56 bytes */
 #define FORMS      512u
-#define FORM_AT    2 /* in a long record: 16 bits */
 #define SHORT_BITS 27
 #define SHORT_HALF (UINT64_C(1) << (SHORT_BITS - 1))
 #define SHORT_FLAG 0x80u

@@ -89,11 +89,6 @@ int link_table_add(struct link_table *links, struct link_member *member)
     return link_table_add_link(links, &member->link);
 }
 
-void link_table_remove(struct link_table *links, const struct link_member *member)
-{
-    link_table_remove_link(links, &member->link);
-}
-
 struct link_member *link_table_next(const struct link_table *links, size_t *position)
 {
     struct link *link = link_table_next_link(links, position);

@@ -62,7 +62,6 @@ struct link_member *link_table_find(const struct link_table *links,
 
 /* Like the functions above. */
 int link_table_add(struct link_table *links, struct link_member *member);
-void link_table_remove(struct link_table *links, const struct link_member *member);
 struct link_member *link_table_next(const struct link_table *links, size_t *position);
 
 #endif

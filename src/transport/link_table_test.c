@@ -56,7 +56,7 @@ static void test_links_come_and_go(void **state)
         uint64_t i = random_below(&random, LINKS);
 
         if (is_in[i])
-            link_table_remove(&table, &members[i]);
+            link_table_remove_link(&table, &members[i].link);
         else
             assert_int_equal(link_table_add(&table, &members[i]), 0);
         is_in[i] = !is_in[i];

@@ -45,11 +45,6 @@ void output_close(struct output *output)
     mem_free(output->streams);
 }
 
-struct output_stream *output_stream_of(struct output *output, uint32_t rank, int to)
-{
-    return &output->streams[2 * (size_t)rank + (to == STDOUT_FILENO ? 0 : 1)];
-}
-
 /* 0, or the error that makes further output impossible. */
 static int write_all(int fd, const char *text, size_t size)
 {

@@ -37,9 +37,6 @@ struct output {
 int output_open(struct output *output, uint32_t ranks, bool label);
 void output_close(struct output *output);
 
-/* The stream of a rank that is forwarded to descriptor 1 or 2. */
-struct output_stream *output_stream_of(struct output *output, uint32_t rank, int to);
-
 /* Forwards the available output of one stream; closes the stream at its end, or when nobody
  * reads the output. */
 void output_forward(struct output *output, struct output_stream *stream);

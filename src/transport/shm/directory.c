@@ -429,13 +429,6 @@ struct directory *directory_join(uint64_t job, uint32_t parts)
     return d;
 }
 
-void directory_hold(struct directory *d)
-{
-    pthread_mutex_lock(&joined.lock);
-    d->users++;
-    pthread_mutex_unlock(&joined.lock);
-}
-
 void directory_leave(struct directory *d)
 {
     bool is_last;

@@ -58,8 +58,7 @@ struct directory;
  * NULL: there is none; the log says why at level debug. */
 struct directory *directory_join(uint64_t job, uint32_t parts);
 
-/* Adds a user; removes one. */
-void directory_hold(struct directory *directory);
+/* Removes a user. */
 void directory_leave(struct directory *directory);
 
 /* A place for the control block of the segment with this cookie, all zero, and its offset *at
