@@ -11,6 +11,8 @@
 #ifndef TRANSPORT_LINK_TABLE_H
 #define TRANSPORT_LINK_TABLE_H
 
+#include <errno.h>
+
 #include "base/base.h"
 #include "base/hash.h"
 #include "transport/transport.h"
@@ -19,8 +21,29 @@
 struct link_member {
     struct link link;
     struct transport_address address; /* the other side's */
-    bool named; /* the core knows it: through connect(), or an accept() that returned 0 */
+    bool named;   /* the core knows it: through connect(), or an accept() that returned 0 */
+    bool refused; /* by the core, permanently, unless connect() names it */
 };
+
+/* Presents the other side to the core.  0; -EAGAIN later; another error: the core refuses it, and
+ * the transport sets refused. */
+static inline int link_member_present(struct link_member *member,
+                                      const struct transport_events *events, void *arg)
+{
+    uint32_t peer;
+    int err;
+
+    if (likely(member->named))
+        return 0;
+    if (member->refused)
+        return -EPERM;
+    err = events->accept(arg, &member->link, &member->address, &peer);
+    if (err == 0) {
+        member->link.peer = peer;
+        member->named = true;
+    }
+    return err;
+}
 
 /* Another way of naming links. */
 struct link_naming {

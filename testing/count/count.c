@@ -43,8 +43,7 @@ struct count {
 struct count_link {
     struct link_member member;
     uint32_t under_way;
-    bool was_full;   /* send() returned -EAGAIN */
-    bool is_refused; /* the core has refused its packets */
+    bool was_full; /* send() returned -EAGAIN */
 };
 
 struct packet {
@@ -142,7 +141,6 @@ static int count_connect(struct transport *t, const struct transport_address *ad
     if (link == NULL)
         return -ENOMEM;
     link->member.named = true;
-    link->is_refused = false;
     *out = &link->member.link;
     return 0;
 }
@@ -212,36 +210,20 @@ static int count_send(struct link *l, const struct transport_packet *parts)
 
 /* ---- receiving ---- */
 
-/* Presents the peer to the core.  0; -EAGAIN: later; or another error: the peer is refused. */
-static int present(struct count *count, struct count_link *link)
-{
-    uint32_t peer;
-    int err;
-
-    if (link->member.named)
-        return 0;
-    if (link->is_refused)
-        return -EPERM;
-    err = count->events->accept(count->arg, &link->member.link, &link->member.address, &peer);
-    if (err == 0) {
-        link->member.link.peer = peer;
-        link->member.named = true;
-    }
-    link->is_refused = err != 0 && err != -EAGAIN;
-    return err;
-}
-
 /* Delivers a packet.  0: it is done; -EAGAIN: it must be offered again. */
 static int offer(struct count *count, const struct packet *packet)
 {
     struct count_link *link = link_get(count, &packet->from);
-    int err = link != NULL ? present(count, link) : -EAGAIN;
+    int err =
+        link != NULL ? link_member_present(&link->member, count->events, count->arg) : -EAGAIN;
 
-    if (err == 0)
+    if (err == 0) {
         err = count->events->deliver(count->arg, link->member.link.peer, packet->bytes,
                                      packet->size);
-    else if (err != -EAGAIN)
+    } else if (err != -EAGAIN) {
         count->events->dropped(count->arg, "a packet of a refused peer");
+        link->member.refused = true;
+    }
     return err == -EAGAIN ? err : 0;
 }
 

@@ -416,7 +416,6 @@ static int loop_store(struct transport *t, uint64_t index, const uint64_t *words
 static int introduce(struct loop *loop, struct loop_queue *q)
 {
     struct loop_link *link;
-    uint32_t peer;
     int err;
 
     if (q->answer != NULL || q->refused)
@@ -424,18 +423,13 @@ static int introduce(struct loop *loop, struct loop_queue *q)
     link = link_to(loop, &q->from);
     if (link == NULL)
         return -EAGAIN;
-    if (!link->member.named) {
-        err = loop->events->accept(loop->arg, &link->member.link, &q->from, &peer);
-        if (err == -EAGAIN)
-            return err;
-        if (err != 0) {
-            q->refused = true;
-            return 0;
-        }
-        link->member.link.peer = peer;
-        link->member.named = true;
-    }
-    q->answer = link;
+    err = link_member_present(&link->member, loop->events, loop->arg);
+    if (err == -EAGAIN)
+        return err;
+    if (err != 0)
+        q->refused = true;
+    else
+        q->answer = link;
     return 0;
 }
 

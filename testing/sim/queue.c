@@ -196,7 +196,6 @@ int queue_send(struct link *l, const struct transport_packet *packet)
 static int introduce(struct sim *sim, struct sim_queue *q)
 {
     struct sim_link *link;
-    uint32_t peer;
     int err;
 
     if (q->answer != NULL || q->is_refused)
@@ -204,17 +203,13 @@ static int introduce(struct sim *sim, struct sim_queue *q)
     link = queue_link(sim, &q->from, q->from_index);
     if (link == NULL)
         return -EAGAIN;
-    if (!link->member.named) {
-        err = sim->events->accept(sim->arg, &link->member.link, &q->from, &peer);
-        if (err == -EAGAIN)
-            return err;
-        q->is_refused = err != 0;
-        if (err != 0)
-            return 0;
-        link->member.link.peer = peer;
-        link->member.named = true;
-    }
-    q->answer = link;
+    err = link_member_present(&link->member, sim->events, sim->arg);
+    if (err == -EAGAIN)
+        return err;
+    if (err != 0)
+        q->is_refused = true;
+    else
+        q->answer = link;
     return 0;
 }
 

@@ -22,24 +22,6 @@ static_assert(sizeof(struct ofi_held) == sizeof(struct net_prefix), "it takes it
 
 /* ---- delivering ---- */
 
-/* Presents the peer to the core.  0; -EAGAIN later; or the peer is refused. */
-static int present(struct ofi *ofi, struct ofi_link *link)
-{
-    uint32_t peer;
-    int err;
-
-    if (likely(link->member.named))
-        return 0;
-    if (link->rx.is_refused)
-        return -EPERM;
-    err = ofi->events->accept(ofi->arg, &link->member.link, &link->member.address, &peer);
-    if (err == 0) {
-        link->member.link.peer = peer;
-        link->member.named = true;
-    }
-    return err;
-}
-
 /* A provider may place packets at any alignment. */
 static int deliver_aligned(struct ofi *ofi, uint32_t peer, const void *packet, size_t size)
 {
@@ -54,16 +36,16 @@ static int deliver_aligned(struct ofi *ofi, uint32_t peer, const void *packet, s
 int ofi_rx_deliver(struct ofi_link *link, const void *packet, size_t size)
 {
     struct ofi *ofi = ofi_of_link(link);
-    int err = present(ofi, link);
+    int err = link_member_present(&link->member, ofi->events, ofi->arg);
 
     if (err == 0)
         return deliver_aligned(ofi, link->member.link.peer, packet, size);
     if (err == -EAGAIN)
         return err;
     ofi->events->dropped(ofi->arg, "a packet of a refused peer");
-    if (!link->rx.is_refused)
+    if (!link->member.refused)
         ofi_tx_control(link, NET_BYE);
-    link->rx.is_refused = true;
+    link->member.refused = true;
     return err;
 }
 

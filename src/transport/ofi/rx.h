@@ -48,7 +48,6 @@ struct ofi_rx {
 
 struct ofi_link_rx {
     uint32_t data_count; /* DATA that arrived */
-    bool is_refused;     /* by the core, permanently, unless connect() names it */
     struct list in_holding;
     unsigned char *held_first, *held_last;
 };

@@ -13,7 +13,6 @@
 #include "transport/verbs/conn.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -188,7 +187,7 @@ static int on_prepare(struct net_link *net)
     if (link->pair.state != IB_PAIR_NONE)
         return 0;
     /* a matching device has to know the peer's number */
-    err = ib_has_inlet(ib) ? ib_rx_present(link) : 0;
+    err = ib_has_inlet(ib) ? link_member_present(&link->member, ib->events, ib->arg) : 0;
     if (err == 0)
         err = ib_rx_welcome(link);
     if (err == 0)

@@ -179,37 +179,19 @@ static void was_read(struct ib_link *link)
 
 /* ---- delivering ---- */
 
-int ib_rx_present(struct ib_link *link)
-{
-    struct ib *ib = ib_of_link(link);
-    uint32_t peer;
-    int err;
-
-    if (likely(link->member.named))
-        return 0;
-    if (link->rx.is_refused)
-        return -EPERM;
-    err = ib->events->accept(ib->arg, &link->member.link, &link->member.address, &peer);
-    if (err == 0) {
-        link->member.link.peer = peer;
-        link->member.named = true;
-    }
-    return err;
-}
-
 int ib_rx_deliver(struct ib_link *link, const void *packet, size_t size)
 {
     struct ib *ib = ib_of_link(link);
-    int err = ib_rx_present(link);
+    int err = link_member_present(&link->member, ib->events, ib->arg);
 
     if (err == 0)
         return ib->events->deliver(ib->arg, link->member.link.peer, packet, size);
     if (err == -EAGAIN)
         return err;
     ib->events->dropped(ib->arg, "a packet of a refused peer");
-    if (!link->rx.is_refused)
+    if (!link->member.refused)
         ib_tx_control(link, IB_FRAME_BYE);
-    link->rx.is_refused = true;
+    link->member.refused = true;
     return err;
 }
 

@@ -61,10 +61,9 @@ struct ib_rx {
 struct ib_link_rx {
     uint32_t
         window; /* packets of the core that the peer may have unread here; 0: not prepared */
-    uint32_t space;  /* of these, packets that it has not sent */
-    uint32_t owed;   /* credit that was not reported to the peer yet */
-    uint32_t begun;  /* packets that came through the device (verbs_inlet.h) and are not read */
-    bool is_refused; /* by the core, permanently, unless connect() names it */
+    uint32_t space; /* of these, packets that it has not sent */
+    uint32_t owed;  /* credit that was not reported to the peer yet */
+    uint32_t begun; /* packets that came through the device (verbs_inlet.h) and are not read */
     struct list held, in_holding;
 };
 
@@ -74,10 +73,6 @@ void ib_rx_init_link(struct ib_link_rx *rx);
 
 /* Makes buffers for the packets that this peer may send.  0; -ENOMEM; -ENOBUFS. */
 int ib_rx_welcome(struct ib_link *link);
-
-/* Calls the core's accept(), if needed.  0; -EAGAIN later; another error: the peer is
- * refused. */
-int ib_rx_present(struct ib_link *link);
 
 /* A packet in a buffer of the device, as transport_verbs_arrived(). */
 bool ib_rx_arrived(struct ib_link *link, const void *packet, size_t size);
