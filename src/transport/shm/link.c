@@ -29,7 +29,6 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "transport/siphash.h"
 #include "transport/shm/denied.h"
 #include "transport/shm/shm.h"
 
@@ -38,135 +37,6 @@
 static struct shm *owner_of(const struct shm_link *link)
 {
     return shm_of(link->link.transport);
-}
-
-uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
-                   const struct transport_address *sender)
-{
-    struct {
-        uint64_t cookie;
-        struct transport_address sender;
-    } text = {.cookie = cookie};
-
-    text.sender = *sender;
-    return siphash(shm->key, &text, sizeof text);
-}
-
-uint64_t shm_owner_proof(const struct shm *shm, const struct transport_address *owner)
-{
-    struct transport_address network = {0};
-
-    address_copy_network(&network, owner);
-    return shm_proof(shm, owner->cookie, &network);
-}
-
-/* ---- addresses ---- */
-
-int link_check_address(const struct shm *shm, const struct transport_address *address)
-{
-    bool is_passed = passing_is_number(address->process);
-
-    if (address->kind != ADDRESS_SHM || address->process == 0 || address->place > INT32_MAX)
-        return -EINVAL;
-    if (address->host != shm->address.host)
-        return -EHOSTUNREACH;
-    /* a host never equals a meeting place */
-    return is_passed == passing_is_number(shm->address.process) ? 0 : -EINVAL;
-}
-
-/* The parts of an address that tell a link from all others of this endpoint. */
-struct link_name {
-    uint64_t cookie, proof;
-    uint32_t process, place, credit;
-};
-
-static struct link_name link_name_of(const struct shm *shm,
-                                     const struct transport_address *address)
-{
-    return (struct link_name){
-        .cookie = address->cookie,
-        .proof = shm_owner_proof(shm, address),
-        .process = address->process,
-        .place = address->place,
-        .credit = address->credit,
-    };
-}
-
-/* A cookie is 64 random bits; an owner that chooses it otherwise makes its own lookup
- * slower. */
-static uint32_t cookie_hash(uint64_t cookie)
-{
-    return (uint32_t)hash_mix(cookie);
-}
-
-static uint32_t link_hash(const struct link *link)
-{
-    return cookie_hash(container_of(link, struct shm_link, link)->cookie);
-}
-
-/* Does the link lead there, whatever the credit? */
-static bool link_leads_to(const struct shm_link *link, const struct link_name *name)
-{
-    return link->cookie == name->cookie && link->proof == name->proof &&
-           link->process == name->process && link->place == name->place;
-}
-
-static bool link_is_named(const struct link *l, const void *name)
-{
-    const struct shm_link *link = container_of(l, struct shm_link, link);
-
-    return link_leads_to(link, name) &&
-           link->credit == ((const struct link_name *)name)->credit;
-}
-
-const struct link_naming link_naming = {.hash = link_hash, .is = link_is_named};
-
-struct transport_address link_address(const struct shm_link *link)
-{
-    return (struct transport_address){
-        .kind = ADDRESS_SHM,
-        .process = link->process,
-        .place = link->place,
-        .credit = link->credit,
-        .cookie = link->cookie,
-        .host = owner_of(link)->address.host,
-    };
-}
-
-static struct shm_link *link_make(struct shm *shm, const struct link_name *name)
-{
-    struct shm_link *link = mem_calloc(1, sizeof *link);
-
-    if (link == NULL)
-        return NULL;
-    link->link.transport = &shm->base;
-    link->cookie = name->cookie;
-    link->proof = name->proof;
-    link->process = name->process;
-    link->place = name->place;
-    link->credit = name->credit;
-    if (link_table_add_link(&shm->links, &link->link) == 0)
-        return link;
-    mem_free(link);
-    return NULL;
-}
-
-int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out)
-{
-    int err = link_check_address(shm, address);
-    struct shm_link *link;
-    struct link_name name;
-    struct link *known;
-
-    if (err != 0)
-        return err;
-    name = link_name_of(shm, address);
-    known = link_table_find_by(&shm->links, cookie_hash(name.cookie), &name);
-    link = known != NULL ? link_of(known) : link_make(shm, &name);
-    if (link == NULL)
-        return -ENOMEM;
-    *out = link;
-    return 0;
 }
 
 static void set_state(struct shm_link *link, enum link_state state)
@@ -619,18 +489,6 @@ int link_check(struct shm_link *link)
     return has_died(link) ? -EHOSTDOWN : link->error;
 }
 
-/* Is this the address of the link's other side, whatever the credit? */
-static bool is_address_of(const struct shm *shm, const struct shm_link *link,
-                          const struct transport_address *address)
-{
-    struct link_name name;
-
-    if (address->cookie != link->cookie || link_check_address(shm, address) != 0)
-        return false;
-    name = link_name_of(shm, address);
-    return link_leads_to(link, &name);
-}
-
 /* Does a slot of ours belong to this link's other side?  A READY slot has the endpoint's
  * address; its word may name another process, which has taken over from the endpoint
  * (handoff.c).  Any other slot names only the process. */
@@ -645,7 +503,7 @@ static bool has_our_slot(const struct shm *shm, const struct shm_link *link)
             return true;
         if (slot_state_of(word) == SLOT_READY) {
             memcpy(&address, &slot->address, sizeof address);
-            if (is_address_of(shm, link, &address))
+            if (link_has_address(shm, link, &address))
                 return true;
         } else if (slot_state_of(word) != SLOT_FREE &&
                    slot_sender_of(word) == link_sender(link)) {

@@ -323,7 +323,7 @@ extern const struct transport_atomics shm_atomics;
 extern const struct transport_bounce shm_bounce;
 extern const struct transport_handoff shm_handoff;
 
-/* ---- link.c ---- */
+/* ---- link_name.c ---- */
 
 /* The proof that a sender to the segment with this cookie knows the key. */
 uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
@@ -342,6 +342,15 @@ struct transport_address link_address(const struct shm_link *link);
 
 /* Finds or makes the link to address.  0; -EINVAL, -EHOSTUNREACH, -ENOMEM. */
 int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out);
+
+/* Is this the address of the link's other side, whatever the credit? */
+bool link_has_address(const struct shm *shm, const struct shm_link *link,
+                      const struct transport_address *address);
+
+/* How links are named in shm.links. */
+extern const struct link_naming link_naming;
+
+/* ---- link.c ---- */
 
 /* Maps the other side's segment if needed.  0; -EAGAIN; or the link is DEAD and this is its
  * error. */
@@ -384,9 +393,6 @@ void link_let_go(struct shm_link *link);
 
 /* As transport_ops.is_over: the other side has closed, and has no slot here any more. */
 bool link_is_over(struct shm_link *link);
-
-/* How links are named in shm.links. */
-extern const struct link_naming link_naming;
 
 /* Frees the link itself. */
 void link_destroy(struct shm_link *link);
