@@ -224,7 +224,7 @@ static bool read_value(const struct param *p, const char *text, struct value *va
 /* ---- values to texts ---- */
 
 static void format_number(uint64_t number, const struct suffix *suffixes, size_t count,
-                          const char *zero, char *text, size_t size)
+                          char *text, size_t size)
 {
     const struct suffix *best = &suffixes[0];
 
@@ -232,7 +232,7 @@ static void format_number(uint64_t number, const struct suffix *suffixes, size_t
         if (number % suffixes[i].factor == 0 && suffixes[i].factor > best->factor)
             best = &suffixes[i]; /* the first of several names is the short one */
     if (number == 0)
-        snprintf(text, size, "%s", zero);
+        snprintf(text, size, "0");
     else
         snprintf(text, size, "%" PRIu64 "%s", number / best->factor, best->text);
 }
@@ -246,13 +246,13 @@ static void format_value(const struct param *p, uint64_t number, const char *str
     }
     switch (p->type) {
     case PARAM_SIZE:
-        format_number(number, size_suffixes, ARRAY_COUNT(size_suffixes), "0", text, size);
+        format_number(number, size_suffixes, ARRAY_COUNT(size_suffixes), text, size);
         break;
     case PARAM_COUNT:
         snprintf(text, size, "%" PRIu64, number);
         break;
     case PARAM_TIME:
-        format_number(number, time_suffixes, ARRAY_COUNT(time_suffixes), "0", text, size);
+        format_number(number, time_suffixes, ARRAY_COUNT(time_suffixes), text, size);
         break;
     case PARAM_BOOL:
         snprintf(text, size, "%s", number != 0 ? "yes" : "no");
@@ -272,7 +272,7 @@ static void format_value(const struct param *p, uint64_t number, const char *str
 
 char *param_time_text(uint64_t ns, char *text, size_t size)
 {
-    format_number(ns, time_suffixes, ARRAY_COUNT(time_suffixes), "0", text, size);
+    format_number(ns, time_suffixes, ARRAY_COUNT(time_suffixes), text, size);
     return text;
 }
 

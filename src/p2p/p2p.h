@@ -286,8 +286,7 @@ void recv_given(struct mbx_ep *ep, struct request *req, struct message *message)
 void recv_describe(struct mbx_ep *ep, struct request *req,
                    const struct mbx_match_envelope *envelope, uint64_t data, uint64_t size);
 /* req leaves its engine, and the modules are notified.  False: it was no longer there. */
-bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
-                 const struct peer *by);
+bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause);
 /* As recv_unpost(), for a message with this envelope, which counts as matched. */
 void recv_taken(struct mbx_ep *ep, struct request *req,
                 const struct mbx_match_envelope *envelope, enum recv_cause cause,

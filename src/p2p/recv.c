@@ -124,15 +124,14 @@ static OUT_OF_LINE void recv_unexpected(struct mbx_ep *ep, struct request *req,
         given(ep, req, message);
 }
 
-bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
-                 const struct peer *by)
+bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause)
 {
     struct context *context = context_find(ep, req->match.envelope.context_id);
 
     if (!mbx_match_cancel(&context->match, &req->match))
         return false;
     ep->stats.posted_now--;
-    module_recv_left(ep, req, cause, by);
+    module_recv_left(ep, req, cause, NULL);
     return true;
 }
 
@@ -349,7 +348,7 @@ static void recv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request 
         return;
     if (is_won)
         lockword_give(ep, &req->open.word, peer, true);
-    if (!recv_unpost(ep, req, RECV_ENDED, NULL))
+    if (!recv_unpost(ep, req, RECV_ENDED))
         return;
     req->flags |= REQUEST_PEER_GONE;
     req->match.envelope.source = peer->number;
@@ -374,7 +373,7 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
     if (req->completion.kind != MBX_RECVS)
         return withdraw_send(ep, req);
     if (!recv_is_open(req) || !lockword_close(ep, &req->open.word, recv_heir(req)) ||
-        !recv_unpost(ep, req, RECV_ENDED, NULL))
+        !recv_unpost(ep, req, RECV_ENDED))
         return recv_fate(req);
     recv_withdraw(ep, req);
     return 0;

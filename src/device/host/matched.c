@@ -76,7 +76,7 @@ static void on_matched(void *arg, struct shadow_recv *recv,
                                                 event->envelope.source, event->envelope.tag};
     struct peer *peer = peer_get(ep, envelope.source);
 
-    recv_unpost(ep, req, RECV_DEVICE, NULL);
+    recv_unpost(ep, req, RECV_DEVICE);
     if (peer->deferrer != NULL)
         module_message_came(ep, peer);
     if (credit_admits(peer)) /* otherwise the peer has no credit to get back */
