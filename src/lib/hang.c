@@ -20,7 +20,6 @@
  */
 #include "lib/inspect.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/eventfd.h>

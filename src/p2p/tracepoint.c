@@ -7,7 +7,6 @@
  */
 #include "p2p/tracepoint.h"
 
-#include "base/environ.h"
 #include "base/launcher.h"
 #include "base/failpoint.h"
 

@@ -33,8 +33,6 @@
 #include "provider/valid.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>

@@ -4,8 +4,6 @@
  */
 #include "testing/device/shadow_testing.h"
 
-#include <errno.h>
-
 /* ---- handing over ---- */
 
 static void a_receive_is_handed_over_at_once(void **state)

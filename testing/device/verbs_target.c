@@ -3,7 +3,6 @@
 #include "testing/device/verbs_target.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

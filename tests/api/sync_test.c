@@ -5,7 +5,6 @@
  */
 #include "cluster.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/base.h"

@@ -17,7 +17,6 @@
 
 #include "base/base.h"
 #include "base/clock.h"
-#include "base/sys.h"
 #include "rma/rma.h"
 #include "core/core.h"
 

@@ -8,7 +8,6 @@
  */
 #include "cluster.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>

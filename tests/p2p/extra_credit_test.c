@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/random.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
 #include "advert/advert.h"

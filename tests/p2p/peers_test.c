@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "core/core.h"

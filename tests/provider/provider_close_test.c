@@ -11,7 +11,6 @@
 #include "provider_fixture.h"
 #include "../../src/base/patience.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>

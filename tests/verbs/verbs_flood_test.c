@@ -15,7 +15,6 @@
  *   F3  each message is received once, in the order of its sender, with its bytes
  *   F4  after all that the adapter matches messages whose receive it has
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
  * another file instead.  The result is kept for the life of a process, so each case runs in a
  * child.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

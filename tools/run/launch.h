@@ -5,8 +5,6 @@
 #ifndef TOOLS_LAUNCH_H
 #define TOOLS_LAUNCH_H
 
-#include <sched.h>
-
 #include "tools/common/tool.h"
 
 struct launch {

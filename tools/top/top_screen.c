@@ -7,7 +7,6 @@
 #if MBX_CURSES
 
 #define NCURSES_NOMACROS /* no macros in place of functions */
-#include <dlfcn.h>
 #include <ncurses.h>
 #include <string.h>
 #include <unistd.h>

@@ -11,7 +11,6 @@
  * ignoring SIGCHLD; another process may then get its pid.  So this driver uses a pidfd.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>

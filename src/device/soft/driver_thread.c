@@ -2,7 +2,6 @@
 /*
  * driver_thread.c - the software device on a thread of the application.
  */
-#include <errno.h>
 #include <signal.h>
 
 #include "base/sys.h"

@@ -13,7 +13,6 @@
  * were sent before and for which is_flushed() was true are delivered, if the network works.
  */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>

@@ -29,7 +29,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/sys.h"
 #include "transport/bounce.h"
 #include "transport/shm/shm.h"
 

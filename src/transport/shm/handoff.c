@@ -46,7 +46,6 @@
 
 #include "base/host.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "transport/handoff.h"
 #include "transport/shm/shm.h"
 

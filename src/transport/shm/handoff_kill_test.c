@@ -30,9 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "base/random.h"
-#include "base/sys.h"
 #include "transport/shm/handoff_testing.h"
 
 #define SEED 20261121

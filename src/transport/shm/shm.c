@@ -38,7 +38,6 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "transport/labels.h"
-#include "transport/siphash.h"
 #include "transport/shm/shm.h"
 
 #define INLINE_MAX    RING_CELL_SIZE

@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "transport/verbs/ib.h"
 #include "transport/verbs/tag.h"
