@@ -134,12 +134,19 @@ struct sight {
 };
 
 /* is_last: its result is reported. */
-static int look(const struct sight *sight, bool is_last, struct observed *out)
+static int look_everywhere(const struct sight *sight, bool is_last, struct observed *out)
 {
     if (sight->hosts->count != 0)
         return hosts_look(sight->hosts, sight->wanted, true, is_last, out);
     return sight->observer != NULL ? observer_ask(sight->observer, out)
                                    : observe(sight->wanted, out);
+}
+
+static int look(const struct sight *sight, bool is_last, struct observed *out)
+{
+    int err = look_everywhere(sight, is_last, out);
+
+    return err == 0 ? observed_keep_matching(out) : err;
 }
 
 static void say_no_look(const struct tool *tool, const struct sight *sight, int err)
