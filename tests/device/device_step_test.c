@@ -230,9 +230,10 @@ static void skip_if_not_here(const struct story *story, long count)
         printf("%s: skipped, no process can be traced here: %s\n", story->name,
                strerror((int)-count));
     else
-        printf("%s: skipped, the device does not rest within %d instructions: the machine is too "
-               "slow\n",
-               story->name, STEPS_MAX);
+        printf(
+            "%s: skipped, the device does not rest within %d instructions: the machine is too "
+            "slow\n",
+            story->name, STEPS_MAX);
     skip();
 }
 
