@@ -56,9 +56,9 @@ struct tool;
     }
 
 #define HOSTS_USAGE                                                                            \
-    "  --all          ask all hosts of the job: those that Slurm, PBS or Open MPI 4.1 has\n"   \
-    "                 named to its ranks, by srun or the command that the launcher used,\n"    \
-    "                 otherwise by ssh.  A rank of the job must run on this host\n"            \
+    "  --all          ask all hosts of the job, as Slurm, PBS or Open MPI 4.1 has named\n"     \
+    "                 them, by srun, by Open MPI's plm_rsh_agent or by ssh.  A rank of the\n"  \
+    "                 job must run on this host.  Elsewhere use --hosts\n"                     \
     "  --launch CMD   ask other hosts: CMD starts mbx on one host or on several, for\n"        \
     "                 example 'ssh node1' or 'srun --overlap -N4 --ntasks-per-node=1'.\n"      \
     "                 May be given more than once.  This host is asked only if CMD starts\n"   \
