@@ -8,6 +8,7 @@
 
 enum inspect_hang {
     INSPECT_HANG_BUSY = 1,  /* another reporting process is running already */
+    INSPECT_HANG_OVER = 2,  /* this one has ended: the rank that it watched has moved */
     INSPECT_HANG_ABORT = 16 /* the job is deadlocked, and has to end */
 };
 

@@ -12,6 +12,7 @@
  * again later.
  *
  *   nothing has happened for MBX_HANG ──> start ──┬── HANG_BUSY  another one is running: again in MBX_HANG
+ *                                                 ├── HANG_OVER  it has ended: again in MBX_HANG
  *                                                 ├── HANG_ABORT the job is deadlocked, and has to end
  *                                                 └── nothing    it reports, or waits
  *   something happens ──> back to the beginning
@@ -85,7 +86,7 @@ static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
 }
 
 /* Handles the report of the process. */
-static void reporter_hear(struct mbx_ep *ep)
+static void reporter_hear(struct mbx_ep *ep, uint64_t now_ns)
 {
     uint64_t reported;
 
@@ -98,7 +99,9 @@ static void reporter_hear(struct mbx_ep *ep)
             INSPECT_HANG_STATUS);
         _exit(INSPECT_HANG_STATUS);
     }
-    reporter_leave(ep); /* another one is running */
+    if (reported >= INSPECT_HANG_OVER)
+        ep_inspect(ep)->retry_ns = now_ns + ep->settings.hang_ns;
+    reporter_leave(ep);
 }
 
 /* ---- looks ---- */
@@ -109,16 +112,17 @@ static void hang_watch(struct mbx_ep *ep)
     uint64_t gap_ns = hang_ns / 2 > GAP_NS ? hang_ns / 2 : GAP_NS;
 
     if (sum != ep_inspect(ep)->happened || now_ns - ep_inspect(ep)->watched_ns > gap_ns) {
-        ep_inspect(ep)->happened = sum;
         ep_inspect(ep)->still_ns = now_ns;
         ep_inspect(ep)->retry_ns = now_ns + hang_ns;
-        reporter_leave(ep);
     }
+    if (sum != ep_inspect(ep)->happened) /* it ends; after a gap it may still end the job */
+        reporter_leave(ep);
+    ep_inspect(ep)->happened = sum;
     ep_inspect(ep)->watched_ns = now_ns;
     ages_update(ep, now_ns);
     if (hang_ns == 0)
         return;
-    reporter_hear(ep);
+    reporter_hear(ep, now_ns);
     if (ep_inspect(ep)->reporter < 0 && now_ns >= ep_inspect(ep)->retry_ns)
         reporter_start(ep, now_ns);
 }

@@ -16,9 +16,16 @@
 
 static const char way[] = "provider ";
 
+/* An MPI matches by tagged messages.  It may open another endpoint, for one-sided accesses: Open MPI's btl/ofi
+ * does, also while its messages travel over the component. */
+static bool is_for_messages(const struct prov_ep *ep)
+{
+    return (ep->caps & FI_TAGGED) != 0;
+}
+
 void prov_report_mpi(struct prov_ep *ep)
 {
-    void *found = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+    void *found = is_for_messages(ep) ? dlsym(RTLD_DEFAULT, "MPI_Get_library_version") : NULL;
     int (*ask)(char *, int *);
     char text[sizeof way + VERSION_MAX];
     int length = 0;

@@ -116,7 +116,7 @@ static void telling_open(struct telling *t, const struct story *story,
 
 /* ---- one instruction after the other ---- */
 
-/* False: tracing is not permitted here. */
+/* False: tracing is not permitted here, for the reason in errno. */
 static bool hold(pid_t pid)
 {
     int status;
@@ -196,8 +196,8 @@ static void finish(struct telling *t)
     cluster_close(&t->cl);
 }
 
-/* Tells the story up to this number of instructions.  Returns how many were executed, or -1 if
- * tracing is impossible. */
+/* Tells the story up to this number of instructions.  Returns how many were executed; the negative
+ * errno if tracing is impossible. */
 static long tell(const struct story *story, const struct configuration *config, long most)
 {
     static struct telling t;
@@ -205,8 +205,9 @@ static long tell(const struct story *story, const struct configuration *config, 
 
     telling_open(&t, story, config);
     if (!hold(t.device->pid)) {
+        count = -errno;
         cluster_close(&t.cl);
-        return -1;
+        return count;
     }
     begin(&t);
     count = steps(&t, most);
@@ -219,12 +220,29 @@ static long tell(const struct story *story, const struct configuration *config, 
 static const char *last_name;
 static long last_step;
 
+/* Skips the test, with the reason, if the first telling of a story has shown that it cannot be told here. */
+static void skip_if_not_here(const struct story *story, long count)
+{
+    if (count >= 0 && count < STEPS_MAX)
+        return;
+    if (count < 0)
+        printf("%s: skipped, no process can be traced here: %s\n", story->name,
+               strerror((int)-count));
+    else
+        printf(
+            "%s: skipped, the device does not rest within %d instructions: the machine is too "
+            "slow\n",
+            story->name, STEPS_MAX);
+    skip();
+}
+
 static void test_killed_after_any_instruction(void **state)
 {
     const struct configuration *config = *state;
 
 #ifdef __SANITIZE_THREAD__
-    skip(); /* each instruction becomes many */
+    printf("skipped: ThreadSanitizer makes many instructions of each\n");
+    skip();
 #endif
     for (size_t s = 0; s < ARRAY_COUNT(stories); s++) {
         long count, stride, told = 0;
@@ -232,8 +250,7 @@ static void test_killed_after_any_instruction(void **state)
         last_name = stories[s].name;
         last_step = -1;
         count = tell(&stories[s], config, STEPS_MAX);
-        if (count < 0 || count >= STEPS_MAX)
-            skip(); /* not possible on this machine, or so slow that the device idled */
+        skip_if_not_here(&stories[s], count);
         assert_true(count > 100);
         stride = is_long ? 1 : 1 + count / (test_is_quick() ? 4 : 16);
         for (last_step = stride / 2; last_step < count; last_step += stride, told++)

@@ -63,8 +63,8 @@ def run(*words):
 class Job:
     """Six ranks; each has printed that it is ready."""
 
-    def __init__(self, args, pattern):
-        self.process = subprocess.Popen(["mpiexec", "--host", "h1:2,h2:2,h3:2", "-n", "6", args.program, pattern], stdin=subprocess.DEVNULL,
+    def __init__(self, args, pattern, hosts="h1:2,h2:2,h3:2"):
+        self.process = subprocess.Popen(["mpiexec", "--host", hosts, "-n", "6", args.program, pattern], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         for _ in range(6):
             line = self.process.stdout.readline()
@@ -271,16 +271,34 @@ def test_goes_on(args):
         expect(run(HOSTS, "mend", "h2")[0] == 0, "mend")
 
 
+def test_all(args):
+    """With --all, mbx finds the hosts in what Open MPI has told its ranks, and the command that reaches them."""
+    names = ["head", "h1", "h2"]
+    with Job(args, "ring_of_receives", ",".join(f"{name}:2" for name in names)):
+        result = until(lambda: run(args.mbx, "doctor", "--all", *PATIENT, "--wait", "10000"),
+                       lambda r: r[0] == 3 and "deadlock of 6 of 6 ranks" in r[1] and RING in r[1], lambda r: r[0] not in (0, 3))
+        expect(set(re.findall(r"^rank (\d) \(pid \d+ on (\w+)\)", result[1], re.M)) == {(str(rank), names[rank // 2]) for rank in range(6)},
+               "ranks are on other hosts", result[1])
+        result = run(args.mbx, "queues", "--all", *PATIENT)
+        expect(result[0] == 0 and "6 of 6 ranks on 3 hosts" in result[1], "mbx queues", "%d\n%s%s" % result)
+        launch = f"sh -c 'test %h != h2 || exit 9; exec {enter('%h')} \"$@\"' sh"
+        result = run(args.mbx, "doctor", "--all", "--launch", launch, *PATIENT, "--wait", "10000")
+        expect(result[0] == 1 and "h2 has not answered: exit status 9; its ranks are not known" in result[1] and
+               "2 of its 6 ranks are not seen (4, 5)" in result[1], "h2 is not said to be silent", "%d\n%s%s" % result)
+        result = run(HOSTS, "enter", "h3", args.mbx, "doctor", "--all")
+        expect(result[0] == 1 and "--all finds no job of this user over Matchbox on this host" in result[2], "a host without ranks", "%d\n%s%s" % result)
+
+
 def test_wrong_options(args):
     for words, says in ((["--hosts", "a,,b"], "--hosts takes names"), (["--hosts", "-oProxyCommand=x"], "--hosts takes names"),
-                        (["--hosts", "a", "--hosts", "b"], "--hosts is given once"), (["--hosts", "a", "--launch", "ssh a"], "with %h"), (["--launch", "'ssh"], "takes a command line"),
+                        (["--all", "--hosts", "a"], "--all finds the hosts"), (["--hosts", "a", "--hosts", "b"], "--hosts is given once"), (["--hosts", "a", "--launch", "ssh a"], "with %h"), (["--launch", "'ssh"], "takes a command line"),
                         (["--launch", " "], "takes a command line"), (["--launch-wait", "0", "--launch", "x"], "--launch-wait")):
         for tool in ("doctor", "queues"):
             result = run(args.mbx, tool, *words)
             expect(result[0] == 2 and says in result[2], f"{tool} {words}", "%d\n%s%s" % result)
 
 
-TESTS = {"ring": test_ring, "goes_on": test_goes_on, "wrong_options": test_wrong_options}
+TESTS = {"ring": test_ring, "goes_on": test_goes_on, "all": test_all, "wrong_options": test_wrong_options}
 
 
 def within(args):

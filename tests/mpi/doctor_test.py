@@ -197,12 +197,12 @@ class Job:
 
     numbers = itertools.count()
 
-    def __init__(self, args, pattern, ranks):
+    def __init__(self, args, pattern, ranks, options=()):
         self.mark = f"{os.getpid()}.{next(self.numbers)}"
         env = dict(os.environ, DOCTOR_TEST=self.mark, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    **MORE.get(pattern, {}))
         self.process = subprocess.Popen(
-            [args.mbx, "exec", "--through", args.through, mpiexec_of(args), *launch_options(args, pattern), "-n", str(ranks),
+            [args.mbx, "exec", "--through", args.through, mpiexec_of(args), *launch_options(args, pattern), *options, "-n", str(ranks),
              *([os.path.join(args.wrappers, WRAPPED[pattern])] if pattern in WRAPPED else []), args.program,
              *((pattern,) if isinstance(pattern, str) else pattern)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True)
@@ -404,6 +404,23 @@ def spawner_of_one_that_computes(args):
             raise Failed("the doctor says\n" + (text or run.stdout))
 
 
+def second_endpoint(args):
+    """Open MPI's btl/ofi opens a second endpoint in each rank, which carries no messages of the program."""
+    with Job(args, "tag_differs", 2, ["--mca", "btl", "^openib"]) as job:  # Debian's own list leaves btl/ofi out
+        for _ in looks():
+            number, seen = job.ranks()
+            if {rank["rank"] for rank in seen} == {0, 1}:
+                break
+        if len(seen) == 2:
+            print("second_endpoint: this Open MPI has opened none", flush=True)
+        for _ in looks():
+            status, text = job.doctor(number, "--wait", "10000")
+            if status == 3:
+                break
+    if status != 3 or "deadlock of 2 of 2 ranks" not in text or deadlocked(text) != [0, 1]:
+        raise Failed("the doctor says\n" + text)
+
+
 def late_to_init(args):
     """A rank that does not reach MPI_Init keeps the others in it: the doctor reports what it does, and no rank is
     deadlocked."""
@@ -468,7 +485,7 @@ def main():
     if args.mpi == "mpich" and args.through == "pml":
         parser.error("MPICH reaches Matchbox through the provider or ucp")
     others = {"elsewhere": elsewhere, "spawner": spawner, "spawner_of_one_that_computes": spawner_of_one_that_computes,
-              "late_to_init": late_to_init, "leaks": leaks}
+              "second_endpoint": second_endpoint, "late_to_init": late_to_init, "leaks": leaks}
 
     def goes_wrong(pattern):
         try:

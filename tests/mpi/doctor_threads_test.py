@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """doctor_threads_test.py BUILD [--times N] [NAME...] - `mbx doctor` judges ranks that have asked for MPI_THREAD_MULTIPLE.
 
-The programs are patterns of stuck.c with a second thread, and stuck.py.  Without mpi4py the latter are left out.
+The programs are patterns of stuck.c with a second thread, and stuck.py.  Without mpi4py the latter are left out.  The patterns that
+stuck.py shares with stuck.c run if they are named, or with --all.
 """
 import argparse
 import concurrent.futures
@@ -14,7 +15,7 @@ import sys
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "../support"))
-from doctor_test import Failed, Job, check_nobody_left_out, deadlocked, looks  # noqa: E402
+from doctor_test import STUCK, Failed, Job, check_nobody_left_out, deadlocked, looks  # noqa: E402
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has mpi4py
 NO, DEADLOCK, UNLESS = 0, 3, 4  # exit statuses
@@ -66,11 +67,31 @@ SCRIPTS = {
     "in_a_thread": (None, [TITLE, *TAGS]),  # whether the first thread may be in MPI cannot always be told
     "with_a_thread": (UNLESS, [TITLE + ", unless a thread", *TAGS, NAMED.format(".*")]),
 }
+SHARED = [f"stuck.py:{name}" for name in STUCK]
+# what is not reported about ranks with threads
+NOT_SAID = ("    rank 1 has described",)
 SILENT = 4  # looks at a job without a deadlock
 
 
 def has_mpi4py():
     return subprocess.run([PYTHON, "-c", "import mpi4py"], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def check_shared(args, name):
+    """A pattern of stuck.py gets the report of the same pattern of stuck.c, with a line of stuck.py for each rank."""
+    name = name.partition(":")[2]
+    ranks, dead, texts = STUCK[name]
+    texts = [words for words in texts if not words.startswith(NOT_SAID)]
+    with Job(argparse.Namespace(**dict(vars(args), program=PYTHON)), (os.path.join(HERE, "stuck.py"), name), ranks) as job:
+        number = job.wait_for(ranks)
+        for _ in looks():
+            status, text = job.doctor(number, "--wait", "10000")
+            lines = re.findall(r"^rank \d+ \(pid \d+\) is in MPI_\w+ at stuck\.py:\d+ in \w+", text, re.M)
+            if status == DEADLOCK and deadlocked(text) == dead and all(words in text for words in texts) and len(lines) == len(dead):
+                return
+            if status == DEADLOCK and not set(deadlocked(text)) <= set(dead):
+                break
+    raise Failed(f"status {status}: the doctor says\n{text}and not {texts} of {dead}")
 
 
 def check(args, name):
@@ -105,20 +126,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build")
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--all", action="store_true", help="with the patterns that stuck.py shares with stuck.c")
     parser.add_argument("--times", type=int, default=1, help="rounds of all")
     parser.add_argument("--jobs", type=int, default=2, help="so many at a time")
     args = parser.parse_intermixed_args()
     args.through, args.mpi = "pml", "openmpi"
     args.mbx = os.path.join(os.path.abspath(args.build), "tools", "mbx")
     args.stuck = os.path.join(os.path.abspath(args.build), "tests", "mpi", "stuck")
-    names = args.names or [*PROGRAMS, *SCRIPTS]
+    names = args.names or [*PROGRAMS, *SCRIPTS, *(SHARED if args.all else [])]
     if not has_mpi4py():
-        print(f"{PYTHON} has no mpi4py: without {', '.join(SCRIPTS)}")
-        names = [name for name in names if name not in SCRIPTS]
+        print(f"{PYTHON} has no mpi4py: without {', '.join(name for name in names if name not in PROGRAMS)}")
+        names = [name for name in names if name in PROGRAMS]
 
     def goes_wrong(name):
         try:
-            check(args, name)
+            (check_shared if name in SHARED else check)(args, name)
             print(f"{name}: right", flush=True)
             return False
         except Failed as why:

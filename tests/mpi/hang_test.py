@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""hang_test.py BUILD [--through pml|provider] - MBX_HANG reports a deadlock once, and nothing else.
+"""hang_test.py BUILD [--through pml|provider] [NAME...] - MBX_HANG reports a deadlock once, and nothing else.
 
 The programs are the patterns of stuck.c.  The output is read up to a line that must come, so nothing here waits for a
 time.  Two jobs run at a time, because most of the time of a job is its start and its end.
@@ -22,6 +22,7 @@ import processes  # noqa: E402
 HANG = "500ms"
 REPORT = "matchbox: MBX_HANG: no message has come for "
 AGAIN = "(again)"
+UNLESS = ", unless a thread that has never communicated sends one"
 NONE = "but this is no deadlock"
 LOOKS = 8  # of the doctor at a running job: each takes at least 0.3 s
 
@@ -100,8 +101,21 @@ def unless(args, folder):
         job.read_until(AGAIN)
         job.read_until("cycle: 0 -> 1 -> 0")
         check(job.process.poll() is None, "the job has ended:\n" + job.said)
-    check(job.said.count(", unless a thread that has never communicated sends one") == 2, "not two reports:\n" + job.said)
+    check(job.said.count(UNLESS) == 2, "not two reports:\n" + job.said)
     check("has never communicated: it sleeps (clock_nanosleep)" in job.said and "MBX_HANG_THEN=abort" not in job.said, job.said)
+
+
+def unless_no_more(args, folder, second):
+    """After two reports with "unless", the thread that they name ends, or waits as well: now the job is ended."""
+    with Job(args, folder, f"tag_differs {second}", 2, MBX_HANG_THEN="abort") as job:
+        job.read_until(AGAIN)
+        job.read_until("cycle: 0 -> 1 -> 0")
+        check(job.said.count(UNLESS) == 2, "not two reports:\n" + job.said)
+        os.kill(int(re.search(r"^process (\d+) sleeps$", job.said, re.M)[1]), signal.SIGUSR1)
+        job.read_until("MBX_HANG_THEN=abort (status 86)")
+        job.said += job.process.stdout.read()
+        status = job.process.wait()
+    check(status == 86 and "the job is ended" in job.said, f"status {status}:\n{job.said}")
 
 
 def session_of(pid):
@@ -168,8 +182,9 @@ def runs(args, folder, pattern, ranks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build")
+    parser.add_argument("names", nargs="*")
     parser.add_argument("--through", default="pml", choices=["pml", "provider"])
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     args.mbx = os.path.join(os.path.abspath(args.build), "tools", "mbx")
     args.program = os.path.join(os.path.abspath(args.build), "tests", "mpi", "stuck")
     scenes = {
@@ -177,6 +192,8 @@ def main():
         "abort": lambda a, f: abort(a, f, "both_receive"),
         "abort_with_threads": lambda a, f: abort(a, f, "both_receive joins"),
         "unless": unless,
+        "thread_ends": lambda a, f: unless_no_more(a, f, "ends"),
+        "thread_begins": lambda a, f: unless_no_more(a, f, "begins"),
         "late_deadlock": late_deadlock,
         "polls": polls,
         "late_sender": lambda a, f: no_deadlock(a, f, "late_sender", 2, "waits for a signal"),
@@ -195,7 +212,7 @@ def main():
                 return True
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        return any([*pool.map(goes_wrong, scenes)])
+        return any([*pool.map(goes_wrong, args.names or scenes)])
 
 
 if __name__ == "__main__":

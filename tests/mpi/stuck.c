@@ -10,6 +10,7 @@
  *   none                  there is none
  *   joins, waits          it waits for the first one: in pthread_join, at a barrier
  *   sleeps, computes      it never communicates
+ *   ends, begins          likewise until SIGUSR1: then it ends, or is in MPI_Recv
  *   has_called, calls_and_waits, receives
  *                         it has communicated, and sleeps, or waits at a barrier; it is in MPI_Recv
  */
@@ -815,6 +816,24 @@ static void late_at_barrier(void)
 static pthread_t first;
 static pthread_barrier_t both;
 
+static volatile sig_atomic_t is_woken;
+
+static void wake(int number)
+{
+    (void)number;
+    is_woken = 1;
+}
+
+/* Sleeps until the process gets SIGUSR1, whichever thread the kernel gives it to. */
+static void sleep_until_woken(void)
+{
+    signal(SIGUSR1, wake);
+    printf("process %ld sleeps\n", (long)getpid());
+    fflush(stdout);
+    while (!is_woken)
+        usleep(100000);
+}
+
 static void *second(void *arg)
 {
     const char *what = arg;
@@ -827,7 +846,11 @@ static void *second(void *arg)
         MPI_Iprobe(0, 99, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
     if (strcmp(what, "waits") == 0 || strcmp(what, "calls_and_waits") == 0)
         pthread_barrier_wait(&both);
-    if (strcmp(what, "receives") == 0)
+    if (strcmp(what, "ends") == 0 || strcmp(what, "begins") == 0)
+        sleep_until_woken();
+    if (strcmp(what, "ends") == 0)
+        return NULL;
+    if (strcmp(what, "receives") == 0 || strcmp(what, "begins") == 0)
         MPI_Recv(&byte, 1, MPI_CHAR, 0, 99, MPI_COMM_SELF, MPI_STATUS_IGNORE);
     while (strcmp(what, "computes") == 0)
         ;

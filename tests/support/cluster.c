@@ -135,6 +135,20 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
+/* The program has no test for any of the configurations that were named, or that these variables select. */
+static int nothing_meant(const char *program)
+{
+    static const char *const names[] = {"MATCHBOX_TEST_VERBS", "MATCHBOX_TEST_NETWORK",
+                                        "MATCHBOX_TEST_RARE", "MATCHBOX_TEST_THREADS"};
+
+    printf("%s: skipped, it has no test for these configurations", program);
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+        if (getenv(names[i]) != NULL)
+            printf(" (%s)", names[i]);
+    printf("\n");
+    return 77;
+}
+
 /* Does the program have no test for the named network configuration?  Prints that. */
 static bool is_in_vain(const char *program, const char *name, test_meant_fn *is_meant)
 {
@@ -165,7 +179,7 @@ int test_main_for(int argc, char **argv, test_meant_fn *is_meant, const struct C
             names[named++] = c->name;
         }
     if (meant == 0 && !asks_for_help(argc, argv))
-        return 77; /* skipped */
+        return nothing_meant(argv[0]);
     assert_true(named < (int)ARRAY_COUNT(names));
     return test_main(named, (char **)(uintptr_t)names, each, count);
 }

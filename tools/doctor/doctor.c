@@ -26,6 +26,7 @@ static const char usage[] =
     "Examples:\n"
     "  mbx doctor                        the jobs of this user on this host\n"
     "  mbx doctor --job ./solver         one of them\n"
+    "  mbx doctor --all                  the job of this host on all its hosts\n"
     "  mbx doctor --hosts node1,node2    a job on several hosts, by ssh\n"
     "\n"
     "Reports which ranks are deadlocked, in which call each of them is, and which\n"
@@ -134,12 +135,19 @@ struct sight {
 };
 
 /* is_last: its result is reported. */
-static int look(const struct sight *sight, bool is_last, struct observed *out)
+static int look_everywhere(const struct sight *sight, bool is_last, struct observed *out)
 {
     if (sight->hosts->count != 0)
         return hosts_look(sight->hosts, sight->wanted, true, is_last, out);
     return sight->observer != NULL ? observer_ask(sight->observer, out)
                                    : observe(sight->wanted, out);
+}
+
+static int look(const struct sight *sight, bool is_last, struct observed *out)
+{
+    int err = look_everywhere(sight, is_last, out);
+
+    return err == 0 ? observed_keep_matching(out) : err;
 }
 
 static void say_no_look(const struct tool *tool, const struct sight *sight, int err)
@@ -399,13 +407,13 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
     status = tool_options_end(tool, argc, argv, c, status);
     if (status == 0 && *quiet_ns != UINT64_MAX && *rounds > 1)
         return tool_usage_error(tool, "--polls has no use with --rounds");
-    if (status == 0 && watchdog->pid != 0 && (hosts->launch_count != 0 || hosts->list != NULL))
-        return tool_usage_error(tool, "--launch and --hosts have no use with --from-watchdog");
-    if (status == 0 && wanted->all_users &&
-        (watchdog->pid != 0 || hosts->launch_count != 0 || hosts->list != NULL))
+    if (status == 0 && watchdog->pid != 0 && hosts_are_wanted(hosts))
+        return tool_usage_error(tool,
+                                "--all, --launch and --hosts have no use with --from-watchdog");
+    if (status == 0 && wanted->all_users && (watchdog->pid != 0 || hosts_are_wanted(hosts)))
         return tool_usage_error(
-            tool, "--all-users has no use with --launch, --hosts or --from-watchdog");
-    return status != 0 ? status : hosts_prepare(hosts, tool);
+            tool, "--all-users has no use with --all, --launch, --hosts or --from-watchdog");
+    return status != 0 ? status : hosts_prepare(hosts, tool, wanted);
 }
 
 static int run(const struct tool *tool, int argc, char **argv)

@@ -8,6 +8,9 @@
  *                 └── none ──> looks again ──┬── at ten times MBX_HANG, once: which rank waits for which
  *                                            └── the rank has moved, or is gone ──> ends
  *
+ * A verdict with a condition may become a stronger one, which has reports of its own.  When the watch ends, the rank
+ * that has started it is told: it may wait on, for a rank that has moved, and starts another watch.
+ *
  * An abstract socket with the name of the job shows whether another one exists.  The kernel gives it to one
  * process (of a network namespace), and frees it when that process is killed.  Nothing is left over.
  */
@@ -41,17 +44,24 @@
 #define EACH_LEAST (CLOCK_S / 2) /* between two inspections */
 #define EACH_MOST  (10 * CLOCK_S)
 
+/* How far a rank has come: it has moved if one of these changes. */
+struct place {
+    uint64_t pulse; /* the sum */
+    uint64_t live;  /* operations that have begun and not ended */
+};
+
 struct hang {
     const struct watchdog *reported;
     struct observe_options wanted;
     uint64_t between_ns, quiet_ns, begin_ns;
     int pidfd;
     uint64_t said_ns;   /* when a deadlock was reported last; before that, the beginning */
-    unsigned reports;   /* of a deadlock: REPORTS at most */
-    bool has_explained; /* that there is none */
-    bool is_unless;     /* the report says "unless", or "if": a certain one may follow */
-    uint64_t first;     /* the pulse of the watched rank when its watch began */
-    uint32_t watched;   /* its pid: of a deadlocked rank, once there is a report */
+    unsigned reports;   /* with the verdict `said`: REPORTS at most */
+    bool has_explained; /* that there is no deadlock */
+    enum diagnose_verdict said; /* the strongest one that was reported */
+    uint32_t watched;           /* the pid of a deadlocked rank, once there is a report */
+    bool is_begun;              /* first is known: */
+    struct place first;         /* of the watched rank, when its watch began */
 };
 
 static void tell(uint64_t what)
@@ -92,18 +102,32 @@ static const struct inspect_rank *rank_of(const struct inspect_job *job, uint32_
     return NULL;
 }
 
-static uint64_t pulse_of(const struct inspect_rank *rank)
+static struct place place_of(const struct inspect_rank *rank)
 {
+    static const enum inspect_kind kinds[] = {INSPECT_POSTED, INSPECT_SEND, INSPECT_SENDING,
+                                              INSPECT_RECEIVING, INSPECT_ACCESS};
     const struct inspect_pulse *pulse = &rank->state.pulse;
+    struct place place = {.pulse = pulse->arrived + pulse->sent + pulse->received +
+                                   pulse->cancelled};
 
-    return pulse->arrived + pulse->sent + pulse->received + pulse->cancelled;
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
+        place.live += rank->state.counts[kinds[i]];
+    return place;
 }
 
 /* Watches this rank from now on: the hang is over when it has moved. */
 static void watch(struct hang *hang, const struct inspect_rank *rank)
 {
     hang->watched = rank->head.pid;
-    hang->first = pulse_of(rank);
+    hang->first = place_of(rank);
+    hang->is_begun = true;
+}
+
+static bool has_moved(const struct hang *hang, const struct inspect_rank *rank)
+{
+    const struct place now = place_of(rank);
+
+    return now.pulse != hang->first.pulse || now.live != hang->first.live;
 }
 
 /* ---- reports ---- */
@@ -194,13 +218,13 @@ static void on_deadlock(struct hang *hang, const struct inspect_job *before,
     char about[160];
     uint32_t first = 0;
 
-    if (hang->is_unless && is_certain)
+    if (verdict > hang->said)
         hang->reports = 0;
+    hang->said = verdict > hang->said ? verdict : hang->said;
     if (hang->reports == REPORTS)
         return;
     hang->reports++;
     hang->said_ns = clock_now();
-    hang->is_unless = !is_certain;
     while (nodes[first] != INSPECT_DEADLOCKED)
         first++;
     watch(hang, &now->ranks[first]);
@@ -233,7 +257,9 @@ static void on_none(struct hang *hang, const struct inspect_job *before,
 
 static int look_at_job(void *hang, struct observed *out)
 {
-    return observe(&((struct hang *)hang)->wanted, out);
+    int err = observe(&((struct hang *)hang)->wanted, out);
+
+    return err == 0 ? observed_keep_matching(out) : err;
 }
 
 static int rest_or_end(void *hang, uint64_t ns)
@@ -263,7 +289,7 @@ static void judge(struct hang *hang, const struct looks *looks, const struct ins
 
     if (verdict == DIAGNOSE_NONE)
         on_none(hang, &was, job, nodes);
-    else if (hang->reports == 0 || is_late || (hang->is_unless && verdict == DIAGNOSE_DEADLOCK))
+    else if (is_late || verdict > hang->said)
         on_deadlock(hang, &was, job, nodes, verdict);
 }
 
@@ -280,9 +306,9 @@ static bool look(struct hang *hang)
         job = &looks.all[looks.count - 1].jobs[0];
     if (job != NULL)
         watched = rank_of(job, hang->watched);
-    if (watched != NULL && hang->first == UINT64_MAX)
+    if (watched != NULL && !hang->is_begun)
         watch(hang, watched);
-    if (watched != NULL && pulse_of(watched) == hang->first)
+    if (watched != NULL && !has_moved(hang, watched))
         nodes = mem_calloc(job->count, sizeof *nodes);
     goes_on = nodes != NULL;
     if (goes_on)
@@ -301,8 +327,7 @@ int watchdog_run(const struct watchdog *watchdog, const struct observe_options *
                         .quiet_ns = quiet_ns,
                         .begin_ns = clock_now(),
                         .said_ns = clock_now(),
-                        .watched = (uint32_t)watchdog->pid,
-                        .first = UINT64_MAX};
+                        .watched = (uint32_t)watchdog->pid};
     uint64_t each_ns = watchdog->hang_ns / 2;
     sigset_t none;
 
@@ -319,5 +344,7 @@ int watchdog_run(const struct watchdog *watchdog, const struct observe_options *
     }
     while (look(&hang) && rest(&hang, each_ns))
         ;
+    if (rest(&hang, 0))
+        tell(INSPECT_HANG_OVER);
     return TOOL_DONE;
 }

@@ -279,7 +279,7 @@ static void say_missing(FILE *out, const struct inspect_job *job)
             "them "
             "is not judged\n",
             job->ranks[0].reported != NULL ? "hosts that were not asked or have not answered"
-                                           : "other hosts (--launch)");
+                                           : "other hosts (--all, --hosts)");
 }
 
 /* Reports a rank with many unexpected messages: their number, and the oldest. */

@@ -88,6 +88,10 @@ void observer_close(struct observer *observer);
  * Otherwise as observe(). */
 int observe_find(const struct observe_options *options, struct observed *out);
 
+/* If a process has several endpoints, keeps those over which the messages of MPI travel, if this is known: the
+ * others do not change what a call of MPI waits for.  0; -ENOMEM, and all are kept. */
+int observed_keep_matching(struct observed *observed);
+
 /* Removes all jobs except the one with this number; 0: removes none. */
 void observed_keep(struct observed *observed, uint64_t number);
 

@@ -218,6 +218,66 @@ int observed_join(struct observed *observed)
     return is_enough ? 0 : -ENOMEM;
 }
 
+/* ---- the endpoint of a rank ---- */
+
+static bool begins_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* How certain is it that the messages of MPI travel over this endpoint?  Over the component they all do.  An
+ * endpoint that another library of the process has opened, such as Open MPI's btl/ofi, names no MPI. */
+static int matching_level(const struct inspect_rank *rank)
+{
+    return begins_with(rank->head.mpi, "component ") ? 2 : rank->head.mpi[0] != '\0';
+}
+
+static bool is_beside_another(const struct inspect_job *job, const struct inspect_rank *rank)
+{
+    for (uint32_t i = 0; i < job->count; i++)
+        if (job->ranks[i].host == rank->host && job->ranks[i].head.pid == rank->head.pid &&
+            matching_level(&job->ranks[i]) > matching_level(rank))
+            return true;
+    return false;
+}
+
+/* Moves the other endpoints of a job to `to`.  Returns their number. */
+static uint32_t keep_matching(struct inspect_job *job, struct inspect_rank *to, bool *is_left)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < job->count; i++)
+        is_left[i] = is_beside_another(job, &job->ranks[i]);
+    for (uint32_t i = 0; i < job->count; i++)
+        if (is_left[i])
+            observed_free_rank(&job->ranks[i]);
+        else
+            to[kept++] = job->ranks[i];
+    return kept;
+}
+
+int observed_keep_matching(struct observed *observed)
+{
+    struct inspect_rank *to = observed->count != 0 ? observed->jobs[0].ranks : NULL;
+    uint32_t most = 0;
+    bool *is_left;
+
+    for (uint32_t j = 0; j < observed->count; j++)
+        most = observed->jobs[j].count > most ? observed->jobs[j].count : most;
+    is_left = mem_calloc(most + 1, sizeof *is_left);
+    if (is_left == NULL)
+        return -ENOMEM;
+    for (uint32_t j = 0; j < observed->count; j++) {
+        struct inspect_job *job = &observed->jobs[j];
+
+        job->count = keep_matching(job, to, is_left);
+        job->ranks = to;
+        to += job->count;
+    }
+    mem_free(is_left);
+    return 0;
+}
+
 void observed_keep(struct observed *observed, uint64_t number)
 {
     struct inspect_rank *all = observed->count != 0 ? observed->jobs[0].ranks : NULL;

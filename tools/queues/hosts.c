@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,9 @@ int hosts_option(struct hosts *hosts, const struct tool *tool, int option, const
 {
     int err = 0;
 
-    if (option == 'L') {
+    if (option == 'E') {
+        hosts->is_all = true;
+    } else if (option == 'L') {
         hosts->launches[hosts->launch_count++] = text;
     } else if (option == 'O' && hosts->list != NULL) {
         err = tool_usage_error(tool, "--hosts is given once, with all names in it");
@@ -142,7 +145,19 @@ static int add_command(struct hosts *hosts, const struct tool *tool, const char 
     return 0;
 }
 
-/* Adds one command for each host of the list. */
+/* Is it this host?  A launcher may leave out the domain. */
+static bool is_here(const char *host)
+{
+    char name[HOST_NAME_MAX + 1];
+    size_t length = strcspn(host, ".");
+
+    if (gethostname(name, sizeof name) != 0)
+        return false;
+    name[sizeof name - 1] = '\0';
+    return strcspn(name, ".") == length && strncmp(name, host, length) == 0;
+}
+
+/* Adds one command for each host of the list.  With --all this host needs no launcher. */
 static int add_list(struct hosts *hosts, const struct tool *tool)
 {
     const char *launch =
@@ -159,23 +174,35 @@ static int add_list(struct hosts *hosts, const struct tool *tool)
             status = tool_usage_error(tool, "--hosts takes names with commas between, not '%s'",
                                       hosts->list);
         else
-            status = add_command(hosts, tool, launch, host);
+            status =
+                add_command(hosts, tool, hosts->is_all && is_here(host) ? "env" : launch, host);
     free(list);
     return status;
 }
 
-int hosts_prepare(struct hosts *hosts, const struct tool *tool)
+bool hosts_are_wanted(const struct hosts *hosts)
 {
-    size_t most = hosts->launch_count;
+    return hosts->is_all || hosts->launch_count != 0 || hosts->list != NULL;
+}
+
+int hosts_prepare(struct hosts *hosts, const struct tool *tool, struct observe_options *wanted)
+{
+    size_t most;
     int status = 0;
 
+    if (hosts->is_all && hosts->list != NULL)
+        return tool_usage_error(tool, "--all finds the hosts: --hosts has no use with it");
+    if (hosts->is_all && (status = hosts_find_all(hosts, tool, wanted)) != 0)
+        return status;
+    most = hosts->launch_count;
     if (hosts->launch_count == 0 && hosts->list == NULL)
         return 0;
     if (hosts->list != NULL &&
         (hosts->launch_count > 1 ||
          (hosts->launch_count == 1 && strstr(hosts->launches[0], "%h") == NULL)))
-        return tool_usage_error(
-            tool, "--hosts takes one --launch, with %%h in the place of a host's name");
+        return tool_usage_error(tool,
+                                "%s takes one --launch, with %%h in the place of a host's name",
+                                hosts->is_all ? "--all" : "--hosts");
     for (const char *c = hosts->list; c != NULL && *c != '\0'; c++)
         most += *c == ',';
     hosts->commands = mem_calloc(most + 1, sizeof *hosts->commands);
@@ -196,6 +223,7 @@ void hosts_fini(struct hosts *hosts)
         mem_free(hosts->commands[i].words);
     mem_free(hosts->commands);
     mem_free(hosts->launches);
+    hosts_names_free(&hosts->found);
 }
 
 /* ---- a launcher that runs ---- */

@@ -5,6 +5,8 @@
  *   --launch 'srun --overlap -N4 --ntasks-per-node=1'     one command, which starts mbx on each host
  *   --launch 'ssh node1' --launch 'ssh node2'             a command for each
  *   --hosts node1,node2 [--launch 'ssh -p 2222 %h']       this command for each host
+ *   --all [--launch 'ssh -p 2222 %h']                     the hosts that the job's launcher has named to a rank here
+ *                                                         (hosts_names.h), and its way to reach them
  *
  * Each inspection starts `mbx queues --snapshot` by these commands and waits until all have ended, or their time is over.  So an
  * inspection that begins after another has ended inspects every host later than the other one did.  No clock of another host is used.
@@ -16,6 +18,7 @@
 
 #include <stdio.h>
 
+#include "hosts_names.h"
 #include "tools/observe/observe.h"
 
 #define HOSTS_LABEL INSPECT_HOST_TEXT
@@ -32,7 +35,9 @@ struct hosts_command {
 struct hosts {
     const char **launches; /* as given; has space for as many as there are arguments */
     uint32_t launch_count;
-    const char *list;  /* the value of --hosts; or NULL */
+    const char *list; /* the value of --hosts; or NULL */
+    bool is_all;      /* --all; then `list` and `launches` may be of found: */
+    struct hosts_way found;
     const char *mbx;   /* path of mbx on the hosts; NULL: as here */
     uint64_t limit_ns; /* of an inspection */
     struct hosts_command *commands;
@@ -41,16 +46,19 @@ struct hosts {
 
 struct tool;
 
-/* Options of a command that can inspect several hosts: --launch, --hosts, --mbx,
+/* Options of a command that can inspect several hosts: --all, --launch, --hosts, --mbx,
  * --launch-wait. */
 #define HOSTS_OPTIONS                                                                          \
-    {"launch", required_argument, NULL, 'L'}, {"hosts", required_argument, NULL, 'O'},         \
-        {"mbx", required_argument, NULL, 'X'},                                                 \
+    {"all", no_argument, NULL, 'E'}, {"launch", required_argument, NULL, 'L'},                 \
+        {"hosts", required_argument, NULL, 'O'}, {"mbx", required_argument, NULL, 'X'},        \
     {                                                                                          \
         "launch-wait", required_argument, NULL, 'Y'                                            \
     }
 
 #define HOSTS_USAGE                                                                            \
+    "  --all          ask all hosts of the job, as Slurm, PBS or Open MPI 4.1 has named\n"     \
+    "                 them, by srun, by Open MPI's plm_rsh_agent or by ssh.  A rank of the\n"  \
+    "                 job must run on this host.  Elsewhere use --hosts\n"                     \
     "  --launch CMD   ask other hosts: CMD starts mbx on one host or on several, for\n"        \
     "                 example 'ssh node1' or 'srun --overlap -N4 --ntasks-per-node=1'.\n"      \
     "                 May be given more than once.  This host is asked only if CMD starts\n"   \
@@ -69,10 +77,17 @@ int hosts_option(struct hosts *hosts, const struct tool *tool, int option, const
 /* argc: of the command.  0; -ENOMEM. */
 int hosts_init(struct hosts *hosts, int argc);
 
-/* Called after all options: makes the commands.  0; or the exit status, after an error
- * message. */
-int hosts_prepare(struct hosts *hosts, const struct tool *tool);
+/* Are other hosts to be asked, by these options? */
+bool hosts_are_wanted(const struct hosts *hosts);
+
+/* Called after all options: makes the commands.  With --all it chooses the job of `wanted` on this host.  0; or the exit
+ * status, after an error message. */
+int hosts_prepare(struct hosts *hosts, const struct tool *tool, struct observe_options *wanted);
 void hosts_fini(struct hosts *hosts);
+
+/* --all: finds the list and the launcher.  As hosts_prepare().  hosts_all.c */
+int hosts_find_all(struct hosts *hosts, const struct tool *tool,
+                   struct observe_options *wanted);
 
 /* Inspects all hosts.  details: as in struct queues_json.  0 with out->hosts, each of which has
  * answered or not; -ENOMEM; another negative errno.  Undone by observe_free(). */

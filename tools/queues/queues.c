@@ -369,11 +369,11 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
     if (wanted->core_count != 0 && wanted->watches)
         return tool_usage_error(tool, "--watch has no use with --core: a core file does not "
                                       "change");
-    if ((wanted->hosts.launch_count != 0 || wanted->hosts.list != NULL) &&
+    if (hosts_are_wanted(&wanted->hosts) &&
         (wanted->core_count != 0 || wanted->snapshot || wanted->observe.all_users))
-        return tool_usage_error(tool, "--launch and --hosts have no use with --core, "
+        return tool_usage_error(tool, "--all, --launch and --hosts have no use with --core, "
                                       "--snapshot or --all-users");
-    return hosts_prepare(&wanted->hosts, tool);
+    return hosts_prepare(&wanted->hosts, tool, &wanted->observe);
 }
 
 static void rest(uint64_t ns)

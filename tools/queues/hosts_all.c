@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hosts_all.c - the hosts of a job that has a rank on this host (--all).
+ *
+ * The launcher has named them to its ranks, or in the commands by which it has started the hosts (hosts_names.h).  Only
+ * processes of this user are read: the names become part of command lines.
+ */
+#include "hosts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "tools/common/process.h"
+#include "tools/common/tool.h"
+
+#define TEXT_MAX (1u << 20)
+
+/* A file of a process, such as its environment at its start; a zero byte follows.  *size 0: it cannot be read. */
+static char *read_text(uint32_t pid, const char *file, size_t *size)
+{
+    char path[64], *text = mem_calloc(1, TEXT_MAX);
+    FILE *in;
+
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/%s", pid, file);
+    in = text != NULL ? fopen(path, "re") : NULL;
+    *size = in != NULL ? fread(text, 1, TEXT_MAX - 1, in) + 1 : 0;
+    if (in != NULL)
+        fclose(in);
+    return text;
+}
+
+static bool is_own(uint32_t pid)
+{
+    char path[32];
+    struct stat status;
+
+    snprintf(path, sizeof path, "/proc/%" PRIu32, pid);
+    return stat(path, &status) == 0 && status.st_uid == geteuid();
+}
+
+/* The list in a command that the parent of this rank has started, if the parent is mpiexec; or NULL. */
+static char *find_regex(uint32_t rank)
+{
+    pid_t launcher = process_parent((pid_t)rank);
+    DIR *all = launcher > 1 ? opendir("/proc") : NULL;
+    char *regex = NULL;
+    struct dirent *one;
+
+    while (all != NULL && regex == NULL && (one = readdir(all)) != NULL) {
+        uint32_t pid = (uint32_t)strtoul(one->d_name, NULL, 10);
+        size_t size;
+        char *text;
+
+        if (pid == 0 || process_parent((pid_t)pid) != launcher || !is_own(pid))
+            continue;
+        text = read_text(pid, "cmdline", &size);
+        regex = size != 0 ? hosts_names_of_command(text, size) : NULL;
+        mem_free(text);
+    }
+    if (all != NULL)
+        closedir(all);
+    return regex;
+}
+
+/* Finds the hosts of a job by the first of its ranks here. */
+static bool find_way(const struct inspect_job *job, bool needs_list, struct hosts_way *way)
+{
+    uint32_t pid = job->ranks[0].head.pid;
+    size_t size;
+    char *text = read_text(pid, "environ", &size), *regex = find_regex(pid);
+    bool is_found = size != 0 && hosts_names_find(text, size, regex, needs_list, way);
+
+    mem_free(text);
+    free(regex);
+    return is_found;
+}
+
+/* The jobs of this host that may be meant.  0; or the exit status, after an error message. */
+static int find_jobs(const struct tool *tool, struct observe_options *wanted,
+                     struct observed *seen)
+{
+    int err, status = observe_choose(tool, wanted);
+
+    *seen = (struct observed){.count = 0};
+    if (status != 0)
+        return status;
+    err = observe_find(wanted, seen);
+    if (err != 0)
+        tool_error(tool, "cannot look at the processes of this host: %s", strerror(-err));
+    else if (seen->count == 0)
+        tool_error(tool, "--all finds no job of this user over Matchbox on this host; name the "
+                         "hosts (--hosts), or call it on a host of the job");
+    return err == 0 && seen->count != 0 ? 0 : TOOL_FAILED;
+}
+
+int hosts_find_all(struct hosts *hosts, const struct tool *tool, struct observe_options *wanted)
+{
+    struct observed seen;
+    int status = find_jobs(tool, wanted, &seen);
+
+    if (status == 0 && seen.count > 1)
+        status = tool_usage_error(tool,
+                                  "--all asks the hosts of one job, and %" PRIu32
+                                  " run here; choose one (--job)",
+                                  seen.count);
+    if (status == 0 && !find_way(&seen.jobs[0], hosts->launch_count != 0, &hosts->found)) {
+        tool_error(tool, "--all: neither Slurm, PBS nor Open MPI 4.1 has named the hosts of "
+                         "this job to its ranks; name them (--hosts)");
+        status = TOOL_FAILED;
+    }
+    observe_free(&seen);
+    hosts->list = hosts->found.list;
+    if (hosts->launch_count == 0 && hosts->found.launch != NULL)
+        hosts->launches[hosts->launch_count++] = hosts->found.launch;
+    return status;
+}
