@@ -190,6 +190,11 @@ void ucpx_flush_wait(struct ucp_worker *worker, struct ucp_ep *ep);
 /* Completes the flushes that need not wait any longer. */
 unsigned ucpx_flushes_report(struct ucp_worker *worker);
 
+/* ---- request.c ---- */
+
+/* The name of memory of a GPU, or NULL: it is the host's, or nobody knows. */
+const char *ucpx_device_memory(ucs_memory_type_t type);
+
 /* ---- region.c ---- */
 
 /* Registers the regions of the context with a new worker.  UCS_OK; UCS_ERR_NO_MEMORY. */

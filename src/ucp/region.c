@@ -216,8 +216,7 @@ static ucs_status_t mem_fill(struct ucp_mem *mem, const ucp_mem_map_params_t *pa
 static bool is_host_memory(const ucp_mem_map_params_t *params)
 {
     return !(params->field_mask & UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE) ||
-           params->memory_type == UCS_MEMORY_TYPE_HOST ||
-           params->memory_type >= UCS_MEMORY_TYPE_LAST;
+           ucpx_device_memory(params->memory_type) == NULL;
 }
 
 static void mem_give_back(struct ucp_mem *mem)

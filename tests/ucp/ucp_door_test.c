@@ -125,6 +125,35 @@ static void a_message_that_was_only_looked_at_cannot_be_received(void **state)
                      UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM));
 }
 
+static ucs_status_t map_as(int type)
+{
+    static char bytes[64];
+    const ucp_mem_map_params_t params = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+        .address = bytes,
+        .length = sizeof bytes,
+        .memory_type = (ucs_memory_type_t)type};
+    ucp_mem_h mem;
+    ucs_status_t status = ucp_mem_map(context, &params, &mem);
+
+    if (status == UCS_OK)
+        ucp_mem_unmap(context, mem);
+    return status;
+}
+
+/* Clients are of any version: UCS_MEMORY_TYPE_UNKNOWN is 5, 6, 9 or 10. */
+static void memory_that_nobody_knows_is_the_host_s(void **state)
+{
+    static const int unknown[] = {5, 6, 9, 10}, device[] = {1, 4, 7, 8};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(map_as(unknown[i]), UCS_OK);
+        assert_int_equal(map_as(device[i]), UCS_ERR_UNSUPPORTED);
+    }
+}
+
 static void what_is_not_offered_is_refused(void **state)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
@@ -141,6 +170,9 @@ static void what_is_not_offered_is_refused(void **state)
     assert_ptr_equal(ucp_tag_send_nbx(to, &byte, 1, 1, &device),
                      UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
     assert_non_null(strstr(last_line, "GPU memory (type cuda)"));
+    device.memory_type = (ucs_memory_type_t)7; /* ze-device, of newer headers */
+    assert_ptr_equal(ucp_tag_send_nbx(to, &byte, 1, 1, &device),
+                     UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
     assert_ptr_equal(ucp_tag_send_nbx(to, &byte, 1, 1, &unknown),
                      UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
     assert_non_null(strstr(last_line, "unknown bits 400000"));
@@ -238,6 +270,8 @@ int main(void)
                                         close_both),
         cmocka_unit_test_setup_teardown(a_message_that_was_only_looked_at_cannot_be_received,
                                         open_both, close_both),
+        cmocka_unit_test_setup_teardown(memory_that_nobody_knows_is_the_host_s, open_both,
+                                        close_both),
         cmocka_unit_test_setup_teardown(what_is_not_offered_is_refused, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_callback_may_close_its_endpoint, open_both,
                                         close_both),
