@@ -3,7 +3,7 @@
 """layouts_test.py COMPILER... - the installed headers of UCX have the layouts that src/ucp was written for.
 
 The table `layouts` has the size of each public structure of ucp.h, the offset of each of its members, the value of each
-constant, and those of libucs that src/ucp uses.  A row has a value for each version of UCX that changed it, from the first
+constant, and the constants of libucs that src/ucp uses.  A row has a value for each version of UCX that changed it, from the first
 one that has it.  The test fails if a value differs, and if the headers have a structure, a member or a constant without a
 row: then a client may need more than src/ucp knows.  Constants that src/ucp defines itself are compared with the table.
 Status 77 where the headers are not installed.
@@ -42,7 +42,7 @@ def plain_text(path):
 
 
 def body_at(text, start):
-    """What is between the brace at start and its partner, and where that is."""
+    """The text between the brace at start and its partner, and the place of the partner."""
     depth = 0
     for at in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
@@ -165,7 +165,7 @@ def read_table():
 
 
 def expected(row, version):
-    """The value of this version, or None.  For a newer one than the table has, that of the last."""
+    """The value of this version, or None.  A version that is newer than the table has the last one."""
     before = [value for since, value in row if since <= version]
     return before[-1] if before else None
 
