@@ -19,12 +19,12 @@
  *       reset entries from another thread.  Both hold the vector's lock, and entries
  *       are atomic because the endpoint reads them without it.
  */
+#include "door/program.h"
 #include "provider/av.h"
 #include "provider/ep.h"
 #include "provider/eq.h"
 #include "provider/fabric.h"
 #include "provider/name.h"
-#include "provider/report.h"
 #include "provider/text.h"
 #include "provider/unsupported.h"
 
@@ -167,7 +167,7 @@ static bool is_reported(struct prov_ep *ep)
 static void report_locked(struct prov_ep *ep)
 {
     if (!is_reported(ep))
-        prov_report_mpi(ep);
+        (void)door_name_program(ep->mbx, "provider");
     atomic_store_explicit(&ep->av.is_reported, true, memory_order_relaxed);
 }
 

@@ -367,14 +367,15 @@ static void handle(struct ucp_worker *worker, struct ucpx_slot *slot,
     ucpx_slot_release(slot);
 }
 
-static void say_nobody(const struct ucpx_message *message)
+static void say_nobody(const struct ucp_worker *worker, const struct ucpx_message *message)
 {
     static atomic_bool is_said;
+    char text[UCPX_PEER_TEXT];
 
     if (!atomic_exchange(&is_said, true))
-        LOG_WARN("libucp: an active message for id %u, for which the program has set no "
-                 "handler, was dropped",
-                 message->id);
+        LOG_WARN("libucp: an active message of %s for id %u, for which the program has set no "
+                 "handler, was dropped; set it before peers send",
+                 ucpx_peer_text(worker, message->peer, text), message->id);
 }
 
 /* An error of the library that is none of the message is one of this worker: usually it has no memory. */
@@ -382,23 +383,25 @@ static void say_dropped(const struct ucpx_slot *slot)
 {
     static atomic_bool is_damage_said, is_error_said;
     bool is_damaged = slot->error == 0 || slot->error == -EMSGSIZE;
+    char text[UCPX_PEER_TEXT];
 
     if (slot->error == -ECANCELED || ucpx_is_loss(slot->error) ||
         atomic_exchange(is_damaged ? &is_damage_said : &is_error_said, true))
         return;
     if (is_damaged)
-        LOG_ERROR("libucp: peer %u sends active messages that no correct peer sends; they are "
-                  "dropped",
-                  slot->peer);
+        LOG_ERROR("libucp: %s sends active messages that no correct peer sends; they are "
+                  "dropped; look at that process",
+                  ucpx_peer_text(slot->worker, slot->peer, text));
     else
-        LOG_ERROR("libucp: an active message of peer %u was dropped, as are others: %s",
-                  slot->peer, mbx_strerror(slot->error));
+        LOG_ERROR("libucp: an active message of %s was dropped, as are others: %s",
+                  ucpx_peer_text(slot->worker, slot->peer, text), mbx_strerror(slot->error));
 }
 
 static void long_begins(struct ucp_worker *worker, struct ucpx_slot *slot,
                         const struct ucpx_message *message)
 {
     static atomic_bool is_said;
+    char text[UCPX_PEER_TEXT];
 
     if (ucpx_am_collect(slot, message)) {
         slot->state = UCPX_SLOT_WAITING;
@@ -406,10 +409,10 @@ static void long_begins(struct ucp_worker *worker, struct ucpx_slot *slot,
         return;
     }
     if (!atomic_exchange(&is_said, true))
-        LOG_ERROR(
-            "libucp: no memory for an active message of %zu bytes; it was dropped, as are "
-            "others of this kind",
-            message->size);
+        LOG_ERROR("libucp: no memory for an active message of %zu bytes of %s; it was dropped, "
+                  "as are "
+                  "others of this kind; let this process have more, or send less at a time",
+                  message->size, ucpx_peer_text(worker, message->peer, text));
     ucpx_am_drop(worker, message);
     ucpx_slot_release(slot);
 }
@@ -428,7 +431,7 @@ static void slot_handle(struct ucp_worker *worker, struct ucpx_slot *slot)
     handler = handler_of(&worker->am, message.id);
     if (handler == NULL || message.size > SIZE_MAX_OF_MESSAGE) {
         if (handler == NULL)
-            say_nobody(&message);
+            say_nobody(worker, &message);
         else
             say_dropped(slot);
         if (message.data == NULL)

@@ -22,6 +22,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "door/idle.h"
+#include "ucp/address.h"
 #include "ucp/am.h"
 #include "ucp/interface.h"
 #include "ucp/record.h"
@@ -46,7 +47,8 @@ struct ucp_context {
 
 /* A peer of a worker, by its number. */
 struct ucpx_peer {
-    uint32_t rank; /* of the launcher's job; UCPX_NO_RANK */
+    uint32_t rank;       /* of the launcher's job; UCPX_NO_RANK */
+    struct ucpx_who who; /* from its address */
     bool is_loss_said;
     unsigned
         errors_reported; /* handles that want errors of the peer (UCP_ERR_HANDLING_MODE_PEER) */
@@ -208,6 +210,10 @@ void ucpx_regions_leave(struct ucp_worker *worker);
 ucs_status_t ucpx_unsupported(const char *function);
 /* The status of a client for an error of the library. */
 ucs_status_t ucpx_status(int error);
+/* "rank 3 (process 4711 on node7)", or as much of it as is known; for messages.  Returns text. */
+#define UCPX_PEER_TEXT 80
+const char *ucpx_peer_text(const struct ucp_worker *worker, uint32_t number,
+                           char text[UCPX_PEER_TEXT]);
 /* Which MPI runs over this worker: the library hears it with the first peer. */
 void ucpx_name_program(struct ucp_worker *worker);
 

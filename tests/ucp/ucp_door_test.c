@@ -20,6 +20,7 @@ static void describe(struct ucpx_address *address)
     address->identity = 7;
     address->rank = 12;
     address->job = 34;
+    address->who = (struct ucpx_who){.process = 4711, .host = "node7"};
 }
 
 static void an_address_is_read_as_it_was_written(void **state)
@@ -35,6 +36,8 @@ static void an_address_is_read_as_it_was_written(void **state)
     assert_int_equal(read.rank, 12);
     assert_int_equal(read.job, 34);
     assert_int_equal(read.identity, 7);
+    assert_int_equal(read.who.process, 4711);
+    assert_string_equal(read.who.host, "node7");
 }
 
 /* Each bit, in memory that ends where the address does. */
@@ -70,6 +73,8 @@ static void addresses_of_ucx_are_named(void **state)
     assert_int_equal(connect_to(here, plain, false, NULL, &ep), UCS_ERR_UNREACHABLE);
     assert_non_null(strstr(last_line, "received an address of UCX 1.x"));
     assert_int_equal(connect_to(here, named, false, NULL, &ep), UCS_ERR_UNREACHABLE);
+    assert_non_null(strstr(last_line, "of UCX 1.x of 'vm:22697'"));
+    assert_int_equal(lines, 2);
 }
 
 /* ---- requests ---- */
@@ -128,12 +133,12 @@ static void a_message_that_was_only_looked_at_cannot_be_received(void **state)
 static ucs_status_t map_as(int type)
 {
     static char bytes[64];
-    const ucp_mem_map_params_t params = {
-        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-        .address = bytes,
-        .length = sizeof bytes,
-        .memory_type = (ucs_memory_type_t)type};
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                       UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                       UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+                                         .address = bytes,
+                                         .length = sizeof bytes,
+                                         .memory_type = (ucs_memory_type_t)type};
     ucp_mem_h mem;
     ucs_status_t status = ucp_mem_map(context, &params, &mem);
 
