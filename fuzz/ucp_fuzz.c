@@ -384,7 +384,12 @@ static void send_correct(void)
 /* Past the interface; it is lost if the hostile worker can take no more. */
 static void send_raw(uint32_t id, uint64_t tag, uint64_t words, const void *bytes, size_t size)
 {
-    (void)mbx_inject(hostile->mbx, from_hostile->peer, id, tag, bytes, size, words);
+    struct ucpx_peer *peer = &hostile->peers[from_hostile->peer];
+
+    if (id == UCPX_ID_MESSAGES)
+        words |= (uint64_t)peer->sent << 16;
+    if (mbx_inject(hostile->mbx, from_hostile->peer, id, tag, bytes, size, words) == 0)
+        peer->sent += id == UCPX_ID_MESSAGES;
 }
 
 static uint64_t number(struct input *in)
@@ -420,7 +425,9 @@ static void send_short(struct input *in)
         size = number(in);
     if (how & 2)
         tag |= (uint64_t)take(in) << (16 + how / 4 % 40);
-    send_raw(UCPX_ID_MESSAGES, tag, (header & UINT32_MAX) | data << 32, bytes,
+    if (how >= 240) /* a wrong number, and the next ones */
+        hostile->peers[from_hostile->peer].sent += take(in);
+    send_raw(UCPX_ID_MESSAGES, tag, (header & UINT16_MAX) | data << 32, bytes,
              size < sizeof bytes ? size : sizeof bytes);
 }
 

@@ -57,8 +57,9 @@ struct ucpx_peer {
     struct ucpx_slot
         *directed;       /* posted for the next active message of this peer alone, or NULL */
     uint32_t drops;      /* long active messages whose data is on its way, and dropped */
-    struct list waiting; /* of slots: active messages after those */
+    struct list waiting; /* of slots: active messages after those, or after one that is not here */
     uint32_t waiting_count;
+    uint16_t sent, expected; /* numbers of the next active messages, to this peer and from it */
 };
 
 /* A thread that wants to sleep over a worker, and how many reports there were when it last looked. */
