@@ -121,9 +121,10 @@ static ucs_status_t add_peer(struct ucp_worker *worker, const void *bytes, uint3
         return status;
     err = mbx_peer_add(worker->mbx, &address.address, number);
     if (err < 0) {
-        LOG_ERROR("libucp: no way to process %u on %s: %s; `mbx info --network` lists the "
-                  "networks of a host",
-                  address.who.process, address.who.host, mbx_strerror(err));
+        if (err != -EHOSTUNREACH) /* the library has said why */
+            LOG_ERROR("libucp: no way to process %u on %s: %s; use the same Matchbox and "
+                      "MBX_TRANSPORT for all ranks",
+                      address.who.process, address.who.host, mbx_strerror(err));
         return ucpx_status(err);
     }
     if (ucpx_peer(worker, *number) == NULL)
