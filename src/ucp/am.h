@@ -106,7 +106,8 @@ struct ucpx_am {
 /* Messages of one peer that wait.  The messages of eight such peers fill all buffers. */
 #define UCPX_WAITING_MAX 128u
 #define UCPX_BUFFERS_MAX 1024u /* that the client has not kept */
-#define UCPX_AHEAD_MAX   2048u /* messages between one that is missing and one that is here: fewer than have buffers */
+#define UCPX_AHEAD_MAX                                                                         \
+    2048u /* messages between one that is missing and one that is here: fewer than have buffers */
 
 /* May there be another buffer?  Receives from one peer each do not count: otherwise many peers that send nothing
  * would leave none for others. */

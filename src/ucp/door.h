@@ -55,9 +55,10 @@ struct ucpx_peer {
     struct ucp_ep *reply;    /* for handlers of active messages; made when it is first needed */
     struct ucpx_slot *comes; /* a long active message whose data is on its way, or NULL */
     struct ucpx_slot
-        *directed;       /* posted for the next active message of this peer alone, or NULL */
-    uint32_t drops;      /* long active messages whose data is on its way, and dropped */
-    struct list waiting; /* of slots: active messages after those, or after one that is not here */
+        *directed;  /* posted for the next active message of this peer alone, or NULL */
+    uint32_t drops; /* long active messages whose data is on its way, and dropped */
+    struct list
+        waiting; /* of slots: active messages after those, or after one that is not here */
     uint32_t waiting_count;
     uint16_t sent, expected; /* numbers of the next active messages, to this peer and from it */
 };

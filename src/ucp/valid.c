@@ -105,8 +105,7 @@ static bool waiting_is_valid(const struct ucp_worker *worker)
     for (uint32_t i = 0; i < worker->peer_count; i++) {
         const struct ucpx_peer *peer = &worker->peers[i];
 
-        if (!HOLDS("am.c I3",
-                   may_wait || ucpx_peer_is_ahead(peer) || !has_its_turn(peer)) ||
+        if (!HOLDS("am.c I3", may_wait || ucpx_peer_is_ahead(peer) || !has_its_turn(peer)) ||
             !HOLDS("am.c I4", slots_of(&peer->waiting, UCPX_SLOT_WAITING, UCPX_SLOT_WAITING) ==
                                   peer->waiting_count))
             return false;

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
+
 #define SIZE 1000
 
 /* ---- addresses ---- */
@@ -58,6 +60,37 @@ static void an_address_with_a_wrong_bit_is_refused(void **state)
             fail_msg("bit %zu", i);
         free(copy);
     }
+}
+
+/* A hostile process also writes the right hash.  Each is taken, or refused with one message. */
+static void an_address_with_other_contents_is_taken_or_refused(void **state)
+{
+    struct random random;
+    unsigned taken = 0;
+
+    (void)state;
+    random_seed(&random, 1);
+    for (int i = 0; i < 2000; i++) {
+        struct ucpx_address address;
+        unsigned char bytes[UCPX_ADDRESS_MAX];
+        ucs_status_t status;
+        ucp_ep_h ep;
+        size_t size;
+
+        describe(&address);
+        for (size_t changes = random_below(&random, 4); changes != 0; changes--)
+            address.address.bytes[random_below(&random, sizeof address.address.bytes)] =
+                (unsigned char)random_next(&random);
+        memset(address.who.host, (int)random_below(&random, 256), sizeof address.who.host);
+        size = ucpx_address_pack(&address, bytes);
+        if (random_below(&random, 4) == 0)
+            bytes[random_below(&random, size)] ^= 0x40;
+        lines = 0;
+        status = connect_to(here, bytes, false, NULL, &ep);
+        assert_int_equal(lines, status != UCS_OK);
+        taken += status == UCS_OK;
+    }
+    assert_in_range(taken, 100, 1900);
 }
 
 /* UCX 1.13 writes these beginnings: without a name, and with one. */
@@ -269,6 +302,8 @@ int main(void)
                                         close_both),
         cmocka_unit_test_setup_teardown(an_address_with_a_wrong_bit_is_refused, open_both,
                                         close_both),
+        cmocka_unit_test_setup_teardown(an_address_with_other_contents_is_taken_or_refused,
+                                        open_both, close_both),
         cmocka_unit_test_setup_teardown(addresses_of_ucx_are_named, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_second_release_does_nothing, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_receive_at_once_tells_of_its_message, open_both,
