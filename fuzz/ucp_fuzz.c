@@ -417,7 +417,7 @@ static uint64_t number(struct input *in)
                                        UCPX_AM_SHORT,
                                        UCPX_AM_SHORT + 1,
                                        MESSAGE_SIZE,
-                                       UINT32_MAX,
+                                       UINT16_MAX,
                                        UINT64_C(1) << 62,
                                        UINT64_MAX};
     uint8_t which = take(in);
