@@ -8,16 +8,17 @@
 #   core     mbx queues is fed core files, and memory of ranks, in which numbers are others
 #   python   mbx doctor is fed the memory of a Python program in which numbers are others
 #   snapshot mbx doctor is fed what no mbx on another host answers
+#   ucp      libucp is fed addresses, keys and active messages that no correct peer sends
 #
 # Runs for 60 SECONDS.  New inputs stay in build-test/fuzz/found/, where the next run starts.
 ! wants_help "$@" || explain
 target=wire most=512
 case ${1-} in
-wire | hello | match | trace | order | core | python | snapshot)
+wire | hello | match | trace | order | core | python | snapshot | ucp)
     target=$1
     shift
     ;;
-*[!0-9]*) refuse "fuzz: there are wire, hello, match, trace, order, core, python and snapshot, no '$1'" ;;
+*[!0-9]*) refuse "fuzz: there are wire, hello, match, trace, order, core, python, snapshot and ucp, no '$1'" ;;
 esac
 [ "$target" != match ] || most=128 # bytes; few are enough for a long history
 [ $# -le 1 ] || refuse "fuzz takes a target and a number of seconds, got '$2'"

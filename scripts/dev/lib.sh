@@ -122,7 +122,7 @@ configure() {
     tsan) compiler=gcc && set -- $tested -Doptimization=1 -Db_sanitize=thread ;;
     fuzz)
         compiler=clang
-        set -- -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false -Dprovider=disabled -Ducp=disabled
+        set -- -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false -Dprovider=disabled
         ;;
     # without a provider: Debian's libfabric for arm64 would be a second system
     arm64) set -- --cross-file scripts/build/arm64.ini -Dwerror=true -Dtests=false -Dprovider=disabled -Ducp=disabled ;;

@@ -326,7 +326,7 @@ test_release() {
     check ./dev sim --campaign 30m
     check ./dev sim --replays --campaign 10m
     check ./dev model --full
-    for what in wire hello match trace core snapshot; do
+    for what in wire hello match trace core snapshot ucp; do
         check ./dev fuzz "$what" 600
     done
     check ./dev deaths

@@ -22,19 +22,9 @@
  */
 #include "door/idle.h"
 
-#include <sched.h>
-#include <time.h>
+#include "base/clock.h"
 
-#define IDLE_NS  50000
-#define NS_PER_S INT64_C(1000000000)
-
-static int64_t idle_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
-}
+#define IDLE_NS (50 * CLOCK_US)
 
 void door_idle_init(struct door_idle *idle, bool is_oversubscribed)
 {
@@ -45,7 +35,7 @@ void door_idle_init(struct door_idle *idle, bool is_oversubscribed)
 
 OUT_OF_LINE bool door_idle_is_long(struct door_idle *idle)
 {
-    int64_t now = idle->limit_ns == 0 ? 0 : idle_now_ns();
+    uint64_t now = idle->limit_ns == 0 ? 0 : clock_now();
 
     if (idle->polls == DOOR_IDLE_POLLS)
         idle->since_ns = now;
@@ -53,9 +43,4 @@ OUT_OF_LINE bool door_idle_is_long(struct door_idle *idle)
         return false;
     idle->polls = 0;
     return true;
-}
-
-void door_yield(void)
-{
-    sched_yield();
 }

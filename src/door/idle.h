@@ -14,9 +14,9 @@
 
 /* Polls of one object that have found nothing. */
 struct door_idle {
-    unsigned polls;   /* consecutive */
-    int64_t since_ns; /* the time of the DOOR_IDLE_POLLS-th of them */
-    int64_t limit_ns; /* minimum duration after since_ns before the core is yielded */
+    unsigned polls;    /* consecutive */
+    uint64_t since_ns; /* the time of the DOOR_IDLE_POLLS-th of them */
+    uint64_t limit_ns; /* minimum duration after since_ns before the core is yielded */
 };
 
 /* is_oversubscribed: there are more ranks here than cores (base/launcher.h). */
@@ -24,10 +24,8 @@ void door_idle_init(struct door_idle *idle, bool is_oversubscribed);
 /* Called after every DOOR_IDLE_POLLS empty polls: has the client polled for long enough?  If so,
  * the count restarts. */
 bool door_idle_is_long(struct door_idle *idle);
-/* Yields the core. */
-void door_yield(void);
 
-/* Counts an empty poll.  True: the caller must call door_yield(), without a lock. */
+/* Counts an empty poll.  True: the caller must call sys_yield(), without a lock. */
 static inline bool door_idle_tires(struct door_idle *idle)
 {
     return unlikely(++idle->polls % DOOR_IDLE_POLLS == 0) && door_idle_is_long(idle);

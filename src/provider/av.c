@@ -19,12 +19,12 @@
  *       reset entries from another thread.  Both hold the vector's lock, and entries
  *       are atomic because the endpoint reads them without it.
  */
+#include "door/program.h"
 #include "provider/av.h"
 #include "provider/ep.h"
 #include "provider/eq.h"
 #include "provider/fabric.h"
 #include "provider/name.h"
-#include "provider/report.h"
 #include "provider/text.h"
 #include "provider/unsupported.h"
 
@@ -164,10 +164,17 @@ static bool is_reported(struct prov_ep *ep)
     return atomic_load_explicit(&ep->av.is_reported, memory_order_relaxed);
 }
 
+/* An MPI matches by tagged messages.  It may open another endpoint, for one-sided accesses: Open MPI's btl/ofi
+ * does, also while its messages travel over the component. */
+static bool is_for_messages(const struct prov_ep *ep)
+{
+    return (ep->caps & FI_TAGGED) != 0;
+}
+
 static void report_locked(struct prov_ep *ep)
 {
-    if (!is_reported(ep))
-        prov_report_mpi(ep);
+    if (!is_reported(ep) && is_for_messages(ep))
+        (void)door_name_program(ep->mbx, "provider");
     atomic_store_explicit(&ep->av.is_reported, true, memory_order_relaxed);
 }
 

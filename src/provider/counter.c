@@ -22,6 +22,7 @@
  *            lists of endpoints and regions.  The numbers are atomic, and changed under any lock.
  *            The domain's bell guards its list, and is the last lock in the order.
  */
+#include "base/sys.h"
 #include "provider/counter.h"
 #include "provider/cq.h"
 #include "provider/ep.h"
@@ -314,7 +315,7 @@ static uint64_t counter_read(struct prov_cntr *cntr, _Atomic uint64_t *number,
         door_idle_ends(&cntr->idle);
     pthread_mutex_unlock(&cntr->lock);
     if (unlikely(tires))
-        door_yield();
+        sys_yield();
     return now;
 }
 

@@ -25,6 +25,7 @@
  * A read never blocks, but after many empty ones in a row it yields the core (idle.c), even if
  * operations are active in the endpoints.
  */
+#include "base/sys.h"
 #include "provider/cq.h"
 #include "provider/envelope.h"
 #include "provider/ep.h"
@@ -432,7 +433,7 @@ static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
     tires = n == -FI_EAGAIN && door_idle_tires(&cq->idle);
     prov_cq_unlock(cq);
     if (unlikely(tires))
-        door_yield();
+        sys_yield();
     return n;
 }
 
@@ -452,7 +453,7 @@ static inline bool source_is_idle(struct prov_ep *ep)
 static inline ssize_t only_is_empty(struct prov_cq *cq)
 {
     if (unlikely(door_idle_tires(&cq->idle)))
-        door_yield();
+        sys_yield();
     return -FI_EAGAIN;
 }
 

@@ -3,6 +3,7 @@
  * data.c - parts common to all data operations: the length of a vector, and a call that must be
  * repeated.
  */
+#include "base/sys.h"
 #include "provider/data.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@ void prov_ep_in_vain(struct prov_ep *ep)
     if (likely(!door_idle_tires(&ep->idle)))
         return;
     prov_ep_unlock(ep);
-    door_yield();
+    sys_yield();
     prov_ep_lock(ep);
 }
 

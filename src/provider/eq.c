@@ -9,6 +9,7 @@
  * If there is no memory for an event of the provider, the event is lost, and a later read reports
  * it: the error FI_EOVERRUN, after all others.
  */
+#include "base/sys.h"
 #include "provider/eq.h"
 #include "provider/fabric.h"
 #include "provider/param.h"
@@ -137,7 +138,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
         door_idle_ends(&eq->idle);
     pthread_mutex_unlock(&eq->lock);
     if (tires)
-        door_yield();
+        sys_yield();
     return size;
 }
 

@@ -26,6 +26,7 @@
  * A node must be this machine: the files of another machine are not visible.
  */
 #include "base/foreign.h"
+#include "base/sys.h"
 #include "provider/ep.h"
 #include "provider/name.h"
 #include "provider/text.h"
@@ -37,7 +38,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,7 +205,7 @@ static int file_take(const char *path)
             return fd;
         close(fd);
         if (err == -FI_EAGAIN)
-            sched_yield();
+            sys_yield();
         else if (err < 0)
             return err;
     }

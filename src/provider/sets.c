@@ -11,6 +11,7 @@
  * Both sets are lists of members.  An object in a poll set refuses to close; an object that was
  * opened with a wait set leaves the set when it closes.
  */
+#include "base/sys.h"
 #include "provider/counter.h"
 #include "provider/cq.h"
 #include "provider/eq.h"
@@ -174,7 +175,7 @@ static int poll_poll(struct fid_poll *fid, void **context, int count)
         door_idle_ends(&set->idle);
     pthread_mutex_unlock(&set->members.lock);
     if (unlikely(tires))
-        door_yield();
+        sys_yield();
     return n;
 }
 

@@ -32,13 +32,14 @@
  *
  * Locks  none: a sleeping thread holds nothing that a signal handler or another thread needs.
  */
+#include "base/clock.h"
+#include "base/sys.h"
 #include "provider/wait.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -56,10 +57,7 @@
 
 int64_t prov_now_ns(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+    return (int64_t)clock_now();
 }
 
 int64_t prov_deadline(int timeout_ms)
@@ -265,7 +263,7 @@ int prov_waiter_wait(struct prov_waiter *waiter, int (*arm)(void *arg), void *ar
     if (now < waiter->spin_until_ns)
         return 0;
     if (waiter->wait->object == FI_WAIT_YIELD || waiter->wait->object == FI_WAIT_NONE) {
-        sched_yield();
+        sys_yield();
     } else if (!waiter->is_armed) {
         waiter->rings = prov_wait_rings(waiter->wait);
         waiter->is_armed = arm(arg) == 0;

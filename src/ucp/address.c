@@ -13,8 +13,10 @@
  *     17+n       2  UCPX_ADDRESS_VERSION
  *     19+n      64  struct mbx_address
  *     83+n       4  rank
- *     87+n       8  job
- *     95+n       8  hash of all bytes before it
+ *     87+n       4  id of the process
+ *     91+n       8  job
+ *     99+n      20  name of the host
+ *    119+n       8  hash of all bytes before it
  *
  * A rank that runs over UCX reads an address without transports, of a worker that has our name: it says so and
  * ends.  A rank that runs over us recognises an address of UCX by its beginning.
@@ -25,18 +27,20 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/environ.h"
 #include "base/hash.h"
 #include "base/launcher.h"
+#include "base/log.h"
 #include "ucp/door.h"
 
-#define UCPX_ADDRESS_VERSION 1
+#define UCPX_ADDRESS_VERSION 2
 
 #define HEAD                 0x30
 #define END                  0xff
 #define NAME_AT              10
-#define NAME_MAX             32
+#define NAME_MAX             (UCPX_NAME_SIZE - 1)
 #define NAME_BEGIN           "matchbox"
 
 static const char mark[4] = {'M', 'B', 'X', 'U'};
@@ -46,12 +50,13 @@ struct part {
     char mark[4];
     uint16_t size, version;
     struct mbx_address address;
-    uint32_t rank;
+    uint32_t rank, process;
     uint32_t job[2];
+    char host[UCPX_HOST_SIZE];
     uint32_t hash[2];
 };
 
-static_assert(sizeof(struct part) == 92, "as it is drawn above");
+static_assert(sizeof(struct part) == 116, "as it is drawn above");
 static_assert(NAME_AT + NAME_MAX + 1 + sizeof(struct part) <= UCPX_ADDRESS_MAX,
               "space for all");
 
@@ -86,12 +91,14 @@ size_t ucpx_address_pack(const struct ucpx_address *address, unsigned char *byte
     struct part part = {.size = sizeof part,
                         .version = UCPX_ADDRESS_VERSION,
                         .address = address->address,
-                        .rank = address->rank};
+                        .rank = address->rank,
+                        .process = address->who.process};
     size_t at = pack_head(address, bytes);
     uint64_t hash;
 
     memcpy(part.mark, mark, sizeof mark);
     memcpy(part.job, &address->job, sizeof address->job);
+    memcpy(part.host, address->who.host, sizeof part.host);
     memcpy(bytes + at, &part, sizeof part);
     hash = hash_of(bytes, at + offsetof(struct part, hash));
     memcpy(bytes + at + offsetof(struct part, hash), &hash, sizeof hash);
@@ -103,11 +110,15 @@ static size_t read_head(struct ucpx_address *address, const unsigned char *bytes
 {
     size_t length;
 
+    memset(address->name, 0, sizeof address->name);
     if (bytes[0] != HEAD)
         return 0;
     length = bytes[NAME_AT - 1];
-    if (length < strlen(NAME_BEGIN) || length > NAME_MAX ||
-        memcmp(bytes + NAME_AT, NAME_BEGIN, strlen(NAME_BEGIN)) != 0)
+    if (length > NAME_MAX)
+        return 0;
+    memcpy(address->name, bytes + NAME_AT, length);
+    if (length < strlen(NAME_BEGIN) ||
+        memcmp(address->name, NAME_BEGIN, strlen(NAME_BEGIN)) != 0)
         return 0;
     memcpy(&address->identity, bytes + 1, sizeof address->identity);
     if (bytes[NAME_AT + length] != END ||
@@ -137,7 +148,39 @@ enum ucpx_address_is ucpx_address_read(struct ucpx_address *address, const void 
     address->address = part.address;
     address->rank = part.rank;
     memcpy(&address->job, part.job, sizeof address->job);
+    address->who.process = part.process;
+    memcpy(address->who.host, part.host, sizeof part.host);
+    address->who.host[sizeof part.host - 1] = '\0';
     return UCPX_ADDRESS_OURS;
+}
+
+ucs_status_t ucpx_address_check(struct ucpx_address *address, const void *bytes)
+{
+    enum ucpx_address_is is = ucpx_address_read(address, bytes);
+    char of[UCPX_NAME_SIZE + 16] = "";
+
+    if (address->name[0] != '\0')
+        snprintf(of, sizeof of, " of '%s'", address->name);
+    switch (is) {
+    case UCPX_ADDRESS_OURS:
+        return UCS_OK;
+    case UCPX_ADDRESS_OF_UCX:
+        LOG_ERROR(
+            "libucp: received an address of UCX 1.x%s: that rank does not use Matchbox's "
+            "libucp (check its LD_LIBRARY_PATH and RPATH); start all ranks with `mbx exec`",
+            of);
+        return UCS_ERR_UNREACHABLE;
+    case UCPX_ADDRESS_OF_OTHER_VERSION:
+        LOG_ERROR(
+            "libucp: received an address of another version of Matchbox%s; use the same on "
+            "all hosts",
+            of);
+        return UCS_ERR_UNREACHABLE;
+    case UCPX_ADDRESS_DAMAGED:
+        break;
+    }
+    LOG_ERROR("libucp: received a damaged address%s; please report this", of);
+    return UCS_ERR_INVALID_ADDR;
 }
 
 /* ---- this process ---- */
@@ -153,4 +196,6 @@ void ucpx_address_describe(struct ucpx_address *address)
             job = hash_spread(job ^ (unsigned char)*at ^ (uint64_t)(i + 1) << 8);
     address->job = job;
     address->rank = launcher_number(launcher_rank());
+    address->who = (struct ucpx_who){.process = (uint32_t)getpid()};
+    (void)gethostname(address->who.host, sizeof address->who.host - 1);
 }

@@ -10,13 +10,26 @@
 
 #include <matchbox/matchbox.h>
 
+#include "ucp/interface.h"
+
 #define UCPX_ADDRESS_MAX 160
+#define UCPX_NAME_SIZE   33 /* of the name of a worker of UCX, with its end */
+
+#define UCPX_HOST_SIZE   20 /* longer names of hosts are cut */
+
+/* A process, for messages. */
+struct ucpx_who {
+    uint32_t process; /* its id on its host; 0: not known */
+    char host[UCPX_HOST_SIZE];
+};
 
 struct ucpx_address {
     struct mbx_address address;
     uint64_t identity;
-    uint64_t job;  /* which launcher's job; 0: nobody says */
-    uint32_t rank; /* in that job, or UCPX_NO_RANK */
+    uint64_t job;              /* which launcher's job; 0: nobody says */
+    uint32_t rank;             /* in that job, or UCPX_NO_RANK */
+    struct ucpx_who who;       /* for messages */
+    char name[UCPX_NAME_SIZE]; /* only read, also from an address of UCX; empty: it has none */
 };
 
 enum ucpx_address_is {
@@ -33,7 +46,10 @@ size_t ucpx_address_pack(const struct ucpx_address *address, unsigned char *byte
  * is wrong nothing is read. */
 enum ucpx_address_is ucpx_address_read(struct ucpx_address *address, const void *bytes);
 
-/* The job and the rank of this process, as its launcher says. */
+/* As ucpx_address_read().  UCS_OK; otherwise the log says what is wrong. */
+ucs_status_t ucpx_address_check(struct ucpx_address *address, const void *bytes);
+
+/* This process: the job and the rank, as its launcher says, and where it runs. */
 void ucpx_address_describe(struct ucpx_address *address);
 
 #endif

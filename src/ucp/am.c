@@ -11,8 +11,9 @@
  * client keeps a buffer, or a message waits in one, another buffer takes its place, up to UCPX_BUFFERS_MAX; then senders
  * wait.  While one peer has many that wait, only the others are received from (am_crowd.c).
  *
- * The messages of one peer are handled in the order in which it has sent them: while the data of a long one is on its
- * way, the later ones wait.  A handler that receives the data itself is called at once, with a descriptor.  Data that
+ * The messages of one peer are handled in the order in which it has sent them, by their numbers.  One that the library sends
+ * by rendezvous is received after later ones, which wait for it.  While the data of a long one is on its way, the later ones
+ * wait as well.  A handler that receives the data itself is called at once, with a descriptor.  Data that
  * nobody wants is dropped when it comes, and later messages need not wait for that, except for UCPX_DROPS_MAX of them.
  *
  * Messages that arrive are data of another process: each is checked (ucpx_message_read) before it is used.
@@ -20,7 +21,8 @@
  * Invariants (ucpx_worker_is_valid)
  *   I1  a slot is in the list that its state names
  *   I2  posted_count is the length of the list of posted slots, and kept_count is the number of slots that the client has
- *   I3  outside of handlers, a peer has messages that wait only while it is ahead with data (ucpx_peer_is_ahead)
+ *   I3  outside of handlers, a peer has messages that wait only while it is ahead with data (ucpx_peer_is_ahead), or while the
+ *       message whose turn it is is not here
  *   I4  waiting_count is the number of a peer's messages that wait, and crowds counts the peers with UCPX_WAITING_MAX or more
  *   I5  directed counts the posted slots that are some peer's directed one
  */
@@ -278,9 +280,14 @@ static bool sizes_fit(size_t size, size_t header, size_t data)
     return size == (header == 0 ? data : round_up(data, 8) + header);
 }
 
+uint16_t ucpx_am_distance(const struct ucpx_slot *slot)
+{
+    return (uint16_t)((slot->words >> 16) - slot->worker->peers[slot->peer].expected);
+}
+
 bool ucpx_message_read(struct ucpx_message *message, const struct ucpx_slot *slot)
 {
-    size_t header = slot->words & UINT32_MAX, data = slot->words >> 32;
+    size_t header = slot->words & UINT16_MAX, data = slot->words >> 32;
     struct ucpx_long parts;
 
     if (slot->error != 0 || slot->tag & ~UCPX_AM_KNOWN || !sizes_fit(slot->size, header, data))
@@ -367,14 +374,15 @@ static void handle(struct ucp_worker *worker, struct ucpx_slot *slot,
     ucpx_slot_release(slot);
 }
 
-static void say_nobody(const struct ucpx_message *message)
+static void say_nobody(const struct ucp_worker *worker, const struct ucpx_message *message)
 {
     static atomic_bool is_said;
+    char text[UCPX_PEER_TEXT];
 
     if (!atomic_exchange(&is_said, true))
-        LOG_WARN("libucp: an active message for id %u, for which the program has set no "
-                 "handler, was dropped",
-                 message->id);
+        LOG_WARN("libucp: an active message of %s for id %u, for which the program has set no "
+                 "handler, was dropped; set it before peers send",
+                 ucpx_peer_text(worker, message->peer, text), message->id);
 }
 
 /* An error of the library that is none of the message is one of this worker: usually it has no memory. */
@@ -382,23 +390,25 @@ static void say_dropped(const struct ucpx_slot *slot)
 {
     static atomic_bool is_damage_said, is_error_said;
     bool is_damaged = slot->error == 0 || slot->error == -EMSGSIZE;
+    char text[UCPX_PEER_TEXT];
 
     if (slot->error == -ECANCELED || ucpx_is_loss(slot->error) ||
         atomic_exchange(is_damaged ? &is_damage_said : &is_error_said, true))
         return;
     if (is_damaged)
-        LOG_ERROR("libucp: peer %u sends active messages that no correct peer sends; they are "
-                  "dropped",
-                  slot->peer);
+        LOG_ERROR("libucp: %s sends active messages that no correct peer sends; they are "
+                  "dropped; look at that process",
+                  ucpx_peer_text(slot->worker, slot->peer, text));
     else
-        LOG_ERROR("libucp: an active message of peer %u was dropped, as are others: %s",
-                  slot->peer, mbx_strerror(slot->error));
+        LOG_ERROR("libucp: an active message of %s was dropped, as are others: %s",
+                  ucpx_peer_text(slot->worker, slot->peer, text), mbx_strerror(slot->error));
 }
 
 static void long_begins(struct ucp_worker *worker, struct ucpx_slot *slot,
                         const struct ucpx_message *message)
 {
     static atomic_bool is_said;
+    char text[UCPX_PEER_TEXT];
 
     if (ucpx_am_collect(slot, message)) {
         slot->state = UCPX_SLOT_WAITING;
@@ -406,10 +416,10 @@ static void long_begins(struct ucp_worker *worker, struct ucpx_slot *slot,
         return;
     }
     if (!atomic_exchange(&is_said, true))
-        LOG_ERROR(
-            "libucp: no memory for an active message of %zu bytes; it was dropped, as are "
-            "others of this kind",
-            message->size);
+        LOG_ERROR("libucp: no memory for an active message of %zu bytes of %s; it was dropped, "
+                  "as are "
+                  "others of this kind; let this process have more, or send less at a time",
+                  message->size, ucpx_peer_text(worker, message->peer, text));
     ucpx_am_drop(worker, message);
     ucpx_slot_release(slot);
 }
@@ -420,6 +430,7 @@ static void slot_handle(struct ucp_worker *worker, struct ucpx_slot *slot)
     const struct ucpx_handler *handler;
     struct ucpx_message message;
 
+    worker->peers[slot->peer].expected++;
     if (!ucpx_message_read(&message, slot)) {
         say_dropped(slot);
         ucpx_slot_release(slot);
@@ -428,7 +439,7 @@ static void slot_handle(struct ucp_worker *worker, struct ucpx_slot *slot)
     handler = handler_of(&worker->am, message.id);
     if (handler == NULL || message.size > SIZE_MAX_OF_MESSAGE) {
         if (handler == NULL)
-            say_nobody(&message);
+            say_nobody(worker, &message);
         else
             say_dropped(slot);
         if (message.data == NULL)
@@ -442,23 +453,7 @@ static void slot_handle(struct ucp_worker *worker, struct ucpx_slot *slot)
     }
 }
 
-static void slot_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
-{
-    struct ucpx_peer *peer = slot->error == 0 ? ucpx_peer(worker, slot->peer) : NULL;
-
-    if (slot->error == 0 && peer == NULL)
-        slot->error = -ENOMEM;
-    if (peer != NULL && (ucpx_peer_is_ahead(peer) || !list_is_empty(&peer->waiting))) {
-        ucpx_am_wait(worker, peer, slot);
-    } else if (peer != NULL) {
-        slot_handle(worker, slot);
-    } else {
-        say_dropped(slot);
-        ucpx_slot_release(slot);
-    }
-}
-
-/* The messages that had to wait for data, up to the next one that must. */
+/* The messages that had to wait, up to the next one that must. */
 static unsigned handle_waiting(struct ucp_worker *worker, uint32_t number)
 {
     unsigned count = 0;
@@ -472,6 +467,36 @@ static unsigned handle_waiting(struct ucp_worker *worker, uint32_t number)
         count++;
     }
     return count;
+}
+
+/* Otherwise the receive has ended without one, or its peer is gone. */
+static bool is_message(const struct ucpx_slot *slot)
+{
+    return slot->error != -ECANCELED && !ucpx_is_loss(slot->error);
+}
+
+/* False: memory is short, and the message stays where it is. */
+static bool slot_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
+{
+    struct ucpx_peer *peer;
+
+    if (!is_message(slot)) {
+        ucpx_slot_release(slot);
+        return true;
+    }
+    peer = ucpx_peer(worker, slot->peer);
+    if (peer == NULL)
+        return false;
+    if (ucpx_am_distance(slot) == 0 && !ucpx_peer_is_ahead(peer)) {
+        uint32_t number = slot->peer;
+
+        slot_handle(worker, slot);
+        (void)handle_waiting(worker, number);
+    } else if (!ucpx_am_wait(worker, peer, slot)) {
+        say_dropped(slot);
+        ucpx_slot_release(slot);
+    }
+    return true;
 }
 
 /* The data of a long message is here, or will never be. */
@@ -521,8 +546,12 @@ unsigned ucpx_am_report(struct ucp_worker *worker)
         count += resume(worker);
     if (unlikely(am->directed != 0 && am->crowds == 0))
         ucpx_am_call_off(worker);
-    for (; (node = list_pop_head(&am->arrived)) != NULL; count++)
-        slot_arrived(worker, container_of(node, struct ucpx_slot, link));
+    for (; (node = list_pop_head(&am->arrived)) != NULL; count++) {
+        if (slot_arrived(worker, container_of(node, struct ucpx_slot, link)))
+            continue;
+        list_add_head(&am->arrived, node);
+        break;
+    }
     if (unlikely(am->crowds != 0))
         ucpx_am_direct(worker);
     else if (unlikely(am->posted_count < POSTED_COUNT))

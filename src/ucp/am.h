@@ -23,7 +23,8 @@
  *
  *   tag    bits 0-15 the handler's id, 16 long, 17 the handler gets an endpoint for its reply, 18 the
  *          handler gets the data as a whole; the others are 0
- *   data   bits 0-31 the length of the client's header, 32-63 of the data in this message
+ *   data   bits 0-15 the length of the client's header, 16-31 the number of the message among those
+ *          between the two workers, 32-63 the length of the data in this message
  *   bytes  the data, 0 to 7 bytes that mean nothing, the header.  The data of a long message is
  *          struct ucpx_long, and the message of that number on UCPX_ID_DATA is the client's data */
 #define UCPX_AM_LONG  (UINT64_C(1) << 16)
@@ -105,6 +106,8 @@ struct ucpx_am {
 /* Messages of one peer that wait.  The messages of eight such peers fill all buffers. */
 #define UCPX_WAITING_MAX 128u
 #define UCPX_BUFFERS_MAX 1024u /* that the client has not kept */
+#define UCPX_AHEAD_MAX                                                                         \
+    2048u /* messages between one that is missing and one that is here: fewer than have buffers */
 
 /* May there be another buffer?  Receives from one peer each do not count: otherwise many peers that send nothing
  * would leave none for others. */
@@ -129,14 +132,16 @@ void ucpx_slot_free(struct ucpx_slot *slot);
 void ucpx_slot_release(struct ucpx_slot *slot);
 /* Posts it for the next message of one peer.  False: the library cannot take it. */
 bool ucpx_slot_direct(struct ucpx_slot *slot, uint32_t number);
+/* How many messages of its peer are to be handled before this one; more than there can be: no correct peer sends it. */
+uint16_t ucpx_am_distance(const struct ucpx_slot *slot);
 /* Checks a message that has arrived.  False: no correct peer sends it. */
 bool ucpx_message_read(struct ucpx_message *message, const struct ucpx_slot *slot);
 
 /* ---- am_crowd.c ---- */
 
-/* The message waits for earlier ones of its peer. */
-void ucpx_am_wait(struct ucp_worker *worker, struct ucpx_peer *peer, struct ucpx_slot *slot);
-/* The first message that waits, which waits no longer; or NULL. */
+/* The message waits for earlier ones of its peer.  False: no correct peer sends one with this number. */
+bool ucpx_am_wait(struct ucp_worker *worker, struct ucpx_peer *peer, struct ucpx_slot *slot);
+/* The message whose turn it is, which waits no longer; NULL: it is not here. */
 struct ucpx_slot *ucpx_am_next(struct ucp_worker *worker, struct ucpx_peer *peer);
 /* While a peer has many: each of the others has a receive of its own. */
 void ucpx_am_direct(struct ucp_worker *worker);

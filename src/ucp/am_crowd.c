@@ -15,22 +15,38 @@
 
 #include "ucp/door.h"
 
-void ucpx_am_wait(struct ucp_worker *worker, struct ucpx_peer *peer, struct ucpx_slot *slot)
+static uint16_t distance_of(const struct list *node)
 {
+    return ucpx_am_distance(container_of(node, const struct ucpx_slot, link));
+}
+
+/* They wait in the order of their numbers. */
+bool ucpx_am_wait(struct ucp_worker *worker, struct ucpx_peer *peer, struct ucpx_slot *slot)
+{
+    uint16_t distance = ucpx_am_distance(slot);
+    struct list *before = &peer->waiting;
+
+    while (before->prev != &peer->waiting && distance_of(before->prev) > distance)
+        before = before->prev;
+    if (distance >= UCPX_AHEAD_MAX ||
+        (before->prev != &peer->waiting && distance_of(before->prev) == distance))
+        return false;
     slot->state = UCPX_SLOT_WAITING;
-    list_add_tail(&peer->waiting, &slot->link);
+    list_add_tail(before, &slot->link);
     if (++peer->waiting_count == UCPX_WAITING_MAX) {
         worker->am.crowds++;
         worker->am.lacks = true;
     }
+    return true;
 }
 
 struct ucpx_slot *ucpx_am_next(struct ucp_worker *worker, struct ucpx_peer *peer)
 {
-    struct list *node = list_pop_head(&peer->waiting);
+    struct list *node = list_first(&peer->waiting);
 
-    if (node == NULL)
+    if (node == NULL || distance_of(node) != 0)
         return NULL;
+    list_remove(node);
     if (peer->waiting_count-- == UCPX_WAITING_MAX)
         worker->am.crowds--;
     return container_of(node, struct ucpx_slot, link);

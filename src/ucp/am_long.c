@@ -67,6 +67,7 @@ static void dropped(const struct mbx_completion *completion)
 void ucpx_am_drop(struct ucp_worker *worker, const struct ucpx_message *message)
 {
     const struct mbx_options options = {.user = worker, .flags = MBX_DONE, .done = dropped};
+    char text[UCPX_PEER_TEXT];
     int err;
 
     worker->peers[message->peer].drops++;
@@ -75,8 +76,8 @@ void ucpx_am_drop(struct ucp_worker *worker, const struct ucpx_message *message)
     if (err == 0)
         return;
     worker->peers[message->peer].drops--;
-    LOG_WARN("libucp: the data of an active message of peer %u stays unreceived: %s",
-             message->peer, mbx_strerror(err));
+    LOG_WARN("libucp: the data of an active message of %s stays unreceived: %s",
+             ucpx_peer_text(worker, message->peer, text), mbx_strerror(err));
 }
 
 /* ---- by a client ---- */
@@ -130,10 +131,13 @@ static void data_done(const struct mbx_completion *completion)
 {
     struct ucpx_record *record = completion->user;
     int error = completion->error;
+    char text[UCPX_PEER_TEXT];
 
     if (error == 0 && completion->received < record->info.length) { /* than announced */
-        LOG_ERROR("libucp: peer %u has sent %zu bytes of %zu of an active message",
-                  completion->status.source, completion->received, record->info.length);
+        LOG_ERROR("libucp: %s has sent %zu bytes of %zu of an active message; look at that "
+                  "process",
+                  ucpx_peer_text(record->worker, completion->status.source, text),
+                  completion->received, record->info.length);
         error = -EIO;
     }
     record->info.length = completion->received;

@@ -5,6 +5,8 @@
  *   short   one message: [data][gap][header]; contiguous data without a header leaves from the client's memory
  *   long    an announcement, [number, size][header], and the data as a message of its own (am_long.c)
  *
+ * The messages to a peer are numbered, because the library receives one that it sends by rendezvous after later ones.
+ *
  * A client may reuse its header when the call returns.  So what does not leave at once is copied, unless it has to leave at
  * once (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL): then it is not sent.
  */
@@ -53,21 +55,40 @@ static void add_header(unsigned char *bytes, size_t data, const struct sending *
 
 /* ---- the message on UCPX_ID_MESSAGES ---- */
 
+static struct ucpx_peer *peer_of(const struct sending *s)
+{
+    return &s->ep->worker->peers[s->ep->peer];
+}
+
+static uint64_t numbered(const struct sending *s, uint64_t words)
+{
+    return words | (uint64_t)peer_of(s)->sent << 16;
+}
+
 static int try_send(const struct sending *s, const void *bytes, size_t size, uint64_t words)
 {
-    return mbx_try_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_MESSAGES, s->tag, bytes, size,
-                        words);
+    int result = mbx_try_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_MESSAGES, s->tag, bytes,
+                              size, numbered(s, words));
+
+    if (result == 1)
+        peer_of(s)->sent++;
+    return result;
 }
 
 /* From memory that is the record's, or the client's. */
 static int send_later(const struct sending *s, const void *bytes, size_t size, uint64_t words,
                       struct ucpx_record *record)
 {
-    const struct mbx_options options = {
-        .user = record, .data = words, .flags = MBX_DONE | MBX_AT_ONCE, .done = ucpx_send_done};
+    const struct mbx_options options = {.user = record,
+                                        .data = numbered(s, words),
+                                        .flags = MBX_DONE | MBX_AT_ONCE,
+                                        .done = ucpx_send_done};
+    int err = mbx_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_MESSAGES, s->tag, bytes, size,
+                       &options, &record->number);
 
-    return mbx_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_MESSAGES, s->tag, bytes, size,
-                    &options, &record->number);
+    if (err == 0)
+        peer_of(s)->sent++;
+    return err;
 }
 
 static int send_copy(const struct sending *s, const void *bytes, size_t size, uint64_t words,

@@ -43,9 +43,10 @@ static ucs_status_t check_params(unsigned major, const ucp_params_t *params)
     uint64_t others = features & ~(uint64_t)FEATURES_OFFERED;
 
     if (major != VERSION_MAJOR) {
-        LOG_ERROR(
-            "libucp: the program needs version %u of libucp's interface; this is version %u",
-            major, VERSION_MAJOR);
+        LOG_ERROR("libucp: the program needs version %u of libucp's interface; this is version "
+                  "%u; run "
+                  "without `mbx exec`",
+                  major, VERSION_MAJOR);
         return UCS_ERR_NOT_IMPLEMENTED;
     }
     if (others != 0) {

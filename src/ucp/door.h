@@ -22,6 +22,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "door/idle.h"
+#include "ucp/address.h"
 #include "ucp/am.h"
 #include "ucp/interface.h"
 #include "ucp/record.h"
@@ -46,17 +47,20 @@ struct ucp_context {
 
 /* A peer of a worker, by its number. */
 struct ucpx_peer {
-    uint32_t rank; /* of the launcher's job; UCPX_NO_RANK */
+    uint32_t rank;       /* of the launcher's job; UCPX_NO_RANK */
+    struct ucpx_who who; /* from its address */
     bool is_loss_said;
     unsigned
         errors_reported; /* handles that want errors of the peer (UCP_ERR_HANDLING_MODE_PEER) */
     struct ucp_ep *reply;    /* for handlers of active messages; made when it is first needed */
     struct ucpx_slot *comes; /* a long active message whose data is on its way, or NULL */
     struct ucpx_slot
-        *directed;       /* posted for the next active message of this peer alone, or NULL */
-    uint32_t drops;      /* long active messages whose data is on its way, and dropped */
-    struct list waiting; /* of slots: active messages after those */
+        *directed;  /* posted for the next active message of this peer alone, or NULL */
+    uint32_t drops; /* long active messages whose data is on its way, and dropped */
+    struct list
+        waiting; /* of slots: active messages after those, or after one that is not here */
     uint32_t waiting_count;
+    uint16_t sent, expected; /* numbers of the next active messages, to this peer and from it */
 };
 
 /* A thread that wants to sleep over a worker, and how many reports there were when it last looked. */
@@ -190,6 +194,11 @@ void ucpx_flush_wait(struct ucp_worker *worker, struct ucp_ep *ep);
 /* Completes the flushes that need not wait any longer. */
 unsigned ucpx_flushes_report(struct ucp_worker *worker);
 
+/* ---- request.c ---- */
+
+/* The name of memory of a GPU, or NULL: it is the host's, or nobody knows. */
+const char *ucpx_device_memory(ucs_memory_type_t type);
+
 /* ---- region.c ---- */
 
 /* Registers the regions of the context with a new worker.  UCS_OK; UCS_ERR_NO_MEMORY. */
@@ -203,6 +212,10 @@ void ucpx_regions_leave(struct ucp_worker *worker);
 ucs_status_t ucpx_unsupported(const char *function);
 /* The status of a client for an error of the library. */
 ucs_status_t ucpx_status(int error);
+/* "rank 3 (process 4711 on node7)", or as much of it as is known; for messages.  Returns text. */
+#define UCPX_PEER_TEXT 80
+const char *ucpx_peer_text(const struct ucp_worker *worker, uint32_t number,
+                           char text[UCPX_PEER_TEXT]);
 /* Which MPI runs over this worker: the library hears it with the first peer. */
 void ucpx_name_program(struct ucp_worker *worker);
 

@@ -21,7 +21,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "ucp/address.h"
 
 /* The estimate of ucp_ep_evaluate_perf(), the same for each peer. */
 #define LATENCY_S   1e-6
@@ -98,33 +97,12 @@ void ucpx_eps_free(struct ucp_worker *worker)
 
 /* ---- addresses ---- */
 
-/* UCS_OK and the address; otherwise the log says what is wrong. */
-static ucs_status_t read_address(struct ucpx_address *address, const void *bytes)
-{
-    switch (ucpx_address_read(address, bytes)) {
-    case UCPX_ADDRESS_OURS:
-        return UCS_OK;
-    case UCPX_ADDRESS_OF_UCX:
-        LOG_ERROR("libucp: received an address of UCX 1.x: that rank does not use Matchbox's "
-                  "libucp (check its "
-                  "LD_LIBRARY_PATH and RPATH); start all ranks with `mbx exec`");
-        return UCS_ERR_UNREACHABLE;
-    case UCPX_ADDRESS_OF_OTHER_VERSION:
-        LOG_ERROR("libucp: received an address of another version of Matchbox; use the same on "
-                  "all hosts");
-        return UCS_ERR_UNREACHABLE;
-    case UCPX_ADDRESS_DAMAGED:
-        break;
-    }
-    LOG_ERROR("libucp: received a damaged address; please report this");
-    return UCS_ERR_INVALID_ADDR;
-}
-
 static void name_peer(struct ucp_worker *worker, uint32_t number,
                       const struct ucpx_address *address)
 {
     struct ucpx_address own;
 
+    worker->peers[number].who = address->who;
     ucpx_address_describe(&own);
     ucpx_name_program(worker);
     if (address->rank == UCPX_NO_RANK || own.job != address->job)
@@ -136,14 +114,17 @@ static void name_peer(struct ucp_worker *worker, uint32_t number,
 static ucs_status_t add_peer(struct ucp_worker *worker, const void *bytes, uint32_t *number)
 {
     struct ucpx_address address;
-    ucs_status_t status = read_address(&address, bytes);
+    ucs_status_t status = ucpx_address_check(&address, bytes);
     int err;
 
     if (status != UCS_OK)
         return status;
     err = mbx_peer_add(worker->mbx, &address.address, number);
     if (err < 0) {
-        LOG_ERROR("libucp: no way to an address: %s", mbx_strerror(err));
+        if (err != -EHOSTUNREACH) /* the library has said why */
+            LOG_ERROR("libucp: no way to process %u on %s: %s; use the same Matchbox and "
+                      "MBX_TRANSPORT for all ranks",
+                      address.who.process, address.who.host, mbx_strerror(err));
         return ucpx_status(err);
     }
     if (ucpx_peer(worker, *number) == NULL)
@@ -275,13 +256,16 @@ bool ucpx_is_loss(int error)
     return error == -ENOTCONN || error == -EHOSTUNREACH || error == -EPROTONOSUPPORT;
 }
 
-/* The library names ranks of an MPI itself. */
+/* The library itself does so for ranks of an MPI. */
 static void say_loss(const struct ucp_worker *worker, struct ucpx_peer *peer, uint32_t number,
                      int error)
 {
+    char text[UCPX_PEER_TEXT];
+
     if (!peer->is_loss_said && !worker->is_named)
-        LOG_WARN("libucp: peer %u is gone: %s; operations with it never complete", number,
-                 mbx_strerror(error));
+        LOG_WARN(
+            "libucp: %s is gone: %s; operations with it never complete; look at its output",
+            ucpx_peer_text(worker, number, text), mbx_strerror(error));
     peer->is_loss_said = true;
 }
 
@@ -336,9 +320,18 @@ unsigned ucpx_failures_report(struct ucp_worker *worker)
 /* An error that is no loss of a peer is one of this endpoint: it has no memory, or a function that packs data has failed. */
 static void say_error(const struct ucpx_record *record, int error)
 {
-    if (error != 0 && error != -ECANCELED && !ucpx_is_loss(error))
-        LOG_ERROR("libucp: %s to peer %u has failed: %s",
-                  record->kind == UCPX_ACCESS ? "an access" : "a send", record->ep->peer,
+    char text[UCPX_PEER_TEXT];
+
+    if (error == 0 || error == -ECANCELED || ucpx_is_loss(error))
+        return;
+    (void)ucpx_peer_text(record->worker, record->ep->peer, text);
+    if (error == -EACCES || error == -ERANGE)
+        LOG_ERROR("libucp: an access to %s was refused: %s; it has unmapped the memory, or the "
+                  "key is another one's",
+                  text, mbx_strerror(error));
+    else
+        LOG_ERROR("libucp: %s to %s has failed: %s",
+                  record->kind == UCPX_ACCESS ? "an access" : "a send", text,
                   mbx_strerror(error));
 }
 

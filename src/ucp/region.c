@@ -26,6 +26,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "ucp/door.h"
 
 #define RIGHTS ((unsigned)(MBX_REMOTE_READ | MBX_REMOTE_WRITE))
@@ -156,7 +157,7 @@ static bool remove_all(struct ucp_worker *worker)
 void ucpx_regions_leave(struct ucp_worker *worker)
 {
     while (!remove_all(worker))
-        door_yield();
+        sys_yield();
 }
 
 /* ---- mapping ---- */
@@ -216,8 +217,7 @@ static ucs_status_t mem_fill(struct ucp_mem *mem, const ucp_mem_map_params_t *pa
 static bool is_host_memory(const ucp_mem_map_params_t *params)
 {
     return !(params->field_mask & UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE) ||
-           params->memory_type == UCS_MEMORY_TYPE_HOST ||
-           params->memory_type >= UCS_MEMORY_TYPE_LAST;
+           ucpx_device_memory(params->memory_type) == NULL;
 }
 
 static void mem_give_back(struct ucp_mem *mem)
@@ -230,7 +230,7 @@ static void mem_give_back(struct ucp_mem *mem)
 static void mem_leave(struct ucp_context *context, struct ucp_mem *mem)
 {
     while (!remove_from_all(context, mem))
-        door_yield();
+        sys_yield();
 }
 
 /* With all workers, or with none. */
@@ -345,18 +345,35 @@ void ucp_rkey_buffer_release(void *rkey_buffer)
     mem_free(rkey_buffer);
 }
 
-/* If the mark is not ours, nothing after it is read. */
+/* If the mark is not ours, nothing after it is read.  UCS_OK; otherwise the log says what is wrong. */
+static ucs_status_t key_check(const struct ucp_ep *ep, const void *rkey_buffer,
+                              struct key_bytes *bytes)
+{
+    char text[UCPX_PEER_TEXT];
+
+    if (memcmp(rkey_buffer, mark, sizeof mark) != 0) {
+        LOG_ERROR(
+            "libucp: received a remote key for %s that is not Matchbox's; start all ranks "
+            "with `mbx exec`",
+            ucpx_peer_text(ep->worker, ep->peer, text));
+        return UCS_ERR_INVALID_PARAM;
+    }
+    memcpy(bytes, rkey_buffer, sizeof *bytes);
+    if (!(bytes->rights & ~RIGHTS) && bytes->length <= UINT64_MAX - bytes->address)
+        return UCS_OK;
+    LOG_ERROR("libucp: received a damaged remote key for %s; please report this",
+              ucpx_peer_text(ep->worker, ep->peer, text));
+    return UCS_ERR_INVALID_PARAM;
+}
+
 ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h *rkey_p)
 {
     struct key_bytes bytes;
     struct ucp_rkey *key;
+    ucs_status_t status = key_check(ep, rkey_buffer, &bytes);
 
-    (void)ep;
-    if (memcmp(rkey_buffer, mark, sizeof mark) != 0)
-        return UCS_ERR_INVALID_PARAM;
-    memcpy(&bytes, rkey_buffer, sizeof bytes);
-    if (bytes.rights & ~RIGHTS || bytes.length > UINT64_MAX - bytes.address)
-        return UCS_ERR_INVALID_PARAM;
+    if (status != UCS_OK)
+        return status;
     if (bytes.rights == 0)
         return UCS_ERR_UNREACHABLE;
     key = mem_alloc(sizeof *key);

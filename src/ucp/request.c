@@ -19,7 +19,12 @@
      UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL |                               \
      UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND)
 
-static const char *device_memory(ucs_memory_type_t type)
+/* of 1.17; our headers may be older */
+#define MEMORY_TYPE_ZE_DEVICE  7
+#define MEMORY_TYPE_ZE_MANAGED 8
+
+/* The number of UCS_MEMORY_TYPE_UNKNOWN grows with UCX: no version has one of these for it. */
+const char *ucpx_device_memory(ucs_memory_type_t type)
 {
     switch ((int)type) {
     case UCS_MEMORY_TYPE_CUDA:
@@ -30,6 +35,10 @@ static const char *device_memory(ucs_memory_type_t type)
         return "rocm";
     case UCS_MEMORY_TYPE_ROCM_MANAGED:
         return "rocm-managed";
+    case MEMORY_TYPE_ZE_DEVICE:
+        return "ze-device";
+    case MEMORY_TYPE_ZE_MANAGED:
+        return "ze-managed";
     default:
         return NULL;
     }
@@ -40,7 +49,7 @@ static ucs_status_t check_param(const ucp_request_param_t *param)
     static atomic_bool is_memory_said, is_bits_said;
     uint32_t unknown = param->op_attr_mask & ~(uint32_t)FIELDS_KNOWN;
     const char *device = param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE
-                             ? device_memory(param->memory_type)
+                             ? ucpx_device_memory(param->memory_type)
                              : NULL;
 
     if (device != NULL) {

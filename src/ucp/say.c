@@ -4,19 +4,13 @@
  */
 #include "ucp/door.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
+#include "door/program.h"
 
 #define FUNCTIONS_MAX 64
-
-/* MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI's is shorter. */
-#define VERSION_MAX 8192
-
-static const char way[] = "ucp ";
 
 /* Is it the first time for this function?  Each has its own name in memory. */
 static bool is_news(const char *function)
@@ -71,22 +65,25 @@ ucs_status_t ucpx_status(int error)
     }
 }
 
-/* Every MPI has MPI_Get_library_version(), which may be called at any time. */
+const char *ucpx_peer_text(const struct ucp_worker *worker, uint32_t number,
+                           char text[UCPX_PEER_TEXT])
+{
+    const struct ucpx_peer *peer = number < worker->peers_known ? &worker->peers[number] : NULL;
+    bool is_placed = peer != NULL && peer->who.process != 0;
+    int length;
+
+    if (peer != NULL && peer->rank != UCPX_NO_RANK)
+        length = snprintf(text, UCPX_PEER_TEXT, "rank %u", peer->rank);
+    else
+        length = snprintf(text, UCPX_PEER_TEXT, "peer %u", number);
+    if (is_placed)
+        snprintf(text + length, UCPX_PEER_TEXT - (size_t)length, " (process %u on %s)",
+                 peer->who.process, peer->who.host);
+    return text;
+}
+
 void ucpx_name_program(struct ucp_worker *worker)
 {
-    void *found = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
-    int (*ask)(char *, int *);
-    char text[sizeof way + VERSION_MAX];
-    int length = 0;
-
-    if (found == NULL || worker->is_named)
-        return;
-    worker->is_named = true;
-    memcpy(&ask, &found, sizeof ask);
-    memcpy(text, way, sizeof way);
-    if (ask(text + strlen(way), &length) != 0)
-        return;
-    text[sizeof text - 1] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    (void)mbx_name_program(worker->mbx, text);
+    if (!worker->is_named)
+        worker->is_named = door_name_program(worker->mbx, "ucp");
 }

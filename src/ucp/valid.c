@@ -87,6 +87,15 @@ static bool has(const struct list *slots, enum ucpx_slot_state state,
     return slots_of(slots, state, or_else) != UINT32_MAX;
 }
 
+/* Is the message here whose turn it is? */
+static bool has_its_turn(const struct ucpx_peer *peer)
+{
+    const struct list *first = list_first(&peer->waiting);
+
+    return first != NULL &&
+           ucpx_am_distance(container_of(first, const struct ucpx_slot, link)) == 0;
+}
+
 /* While a handler runs, messages that have waited are still in the list. */
 static bool waiting_is_valid(const struct ucp_worker *worker)
 {
@@ -96,8 +105,7 @@ static bool waiting_is_valid(const struct ucp_worker *worker)
     for (uint32_t i = 0; i < worker->peer_count; i++) {
         const struct ucpx_peer *peer = &worker->peers[i];
 
-        if (!HOLDS("am.c I3",
-                   may_wait || ucpx_peer_is_ahead(peer) || list_is_empty(&peer->waiting)) ||
+        if (!HOLDS("am.c I3", may_wait || ucpx_peer_is_ahead(peer) || !has_its_turn(peer)) ||
             !HOLDS("am.c I4", slots_of(&peer->waiting, UCPX_SLOT_WAITING, UCPX_SLOT_WAITING) ==
                                   peer->waiting_count))
             return false;

@@ -25,6 +25,7 @@
 #include <sys/epoll.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 
 static bool can_wait(const struct ucp_worker *worker)
 {
@@ -99,7 +100,8 @@ ucs_status_t ucpx_wait_open(struct ucp_worker *worker, const ucp_worker_params_t
     worker->is_watched = true;
     if (epoll_ctl(params->event_fd, EPOLL_CTL_ADD, fd, &event) == 0)
         return UCS_OK;
-    LOG_ERROR("libucp: the event descriptor %d of ucp_worker_create is refused: %s",
+    LOG_ERROR("libucp: the event descriptor %d of ucp_worker_create is refused: %s; it must be "
+              "of an epoll set",
               params->event_fd, strerror(errno));
     return UCS_ERR_INVALID_PARAM;
 }
@@ -195,7 +197,7 @@ ucs_status_t ucp_worker_wait(ucp_worker_h worker)
     err = nap(worker);
     ucpx_unlock(worker);
     if (err == -EBUSY)
-        door_yield();
+        sys_yield();
     return err == 0 || err == -EBUSY ? UCS_OK : ucpx_status(err);
 }
 
@@ -218,5 +220,5 @@ void ucp_worker_wait_mem(ucp_worker_h worker, void *address)
     tires = mbx_progress(worker->mbx) == 0 && door_idle_tires(&worker->idle);
     ucpx_unlock(worker);
     if (tires)
-        door_yield();
+        sys_yield();
 }

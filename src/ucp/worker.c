@@ -21,7 +21,7 @@
 #include "base/launcher.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "ucp/address.h"
+#include "base/sys.h"
 
 /* ---- create and destroy ---- */
 
@@ -100,7 +100,7 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
     worker_fill(worker, context, params);
     err = open_mbx(worker);
     if (err < 0) {
-        LOG_ERROR("libucp: no worker: %s", mbx_strerror(err));
+        LOG_ERROR("libucp: no worker: %s; `mbx info` says what it needs", mbx_strerror(err));
         worker_free(worker);
         return ucpx_status(err);
     }
@@ -237,7 +237,7 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
         door_idle_ends(&worker->idle);
     ucpx_unlock(worker);
     if (unlikely(tires))
-        door_yield();
+        sys_yield();
     return moved;
 }
 
@@ -276,7 +276,7 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
 {
     struct ucpx_address read;
 
-    if (ucpx_address_read(&read, address) != UCPX_ADDRESS_OURS)
+    if (ucpx_address_check(&read, address) != UCS_OK)
         return UCS_ERR_INVALID_ADDR;
     if (attr->field_mask & UCP_WORKER_ADDRESS_ATTR_FIELD_UID)
         attr->worker_uid = read.identity;

@@ -6,6 +6,11 @@
  * matched its receive or is queued.  The same is done after a post, with a marker from source
  * 0.  A cancel and a probe are done when they return, after such a round.
  *
+ * The data of an operation is contiguous, in two parts, or of a generic datatype, by its id.
+ *
+ * As ucx:matchbox it is a library with libucp's interface over Matchbox, which LD_LIBRARY_PATH has to name: an address
+ * shows whose it is, and an address of another library is a departure.
+ *
  * No request is freed before the history ends, so that a history can also cancel a receive that
  * is complete.  The workers are destroyed after each history.
  */
@@ -35,13 +40,22 @@ struct record {
     bool is_recv; /* a receive of the history: its match is an answer */
     bool is_done, is_cancelled;
     size_t size;
+    ucp_dt_iov_t parts[2];
     unsigned char data[ENGINE_MESSAGE_MAX];
+};
+
+/* One send or receive of the generic datatype. */
+struct packing {
+    unsigned char *data;
+    size_t size;
 };
 
 struct ucx {
     struct engine engine;
     ucp_context_h context;
-    bool is_self; /* every node is the receiver */
+    bool is_self;     /* every node is the receiver */
+    bool is_matchbox; /* or it is wrong */
+    ucp_datatype_t generic;
     ucp_worker_h workers[NODES];
     ucp_ep_h endpoints[NODES]; /* from the nodes to the receiver */
     struct meetings meetings;
@@ -146,6 +160,19 @@ static void end(struct engine *e)
     memset(u->workers, 0, sizeof u->workers);
 }
 
+static bool is_of_matchbox(struct ucx *u)
+{
+    ucp_address_t *address;
+    bool is;
+    size_t size;
+
+    if (ucp_worker_get_address(u->workers[RECEIVER], &address, &size) != UCS_OK)
+        return false;
+    is = memmem(address, size, "MBXU", 4) != NULL;
+    ucp_worker_release_address(u->workers[RECEIVER], address);
+    return is;
+}
+
 static int begin(struct engine *e)
 {
     struct ucx *u = container_of(e, struct ucx, engine);
@@ -163,6 +190,8 @@ static int begin(struct engine *e)
     }
     for (int i = FIRST_SOURCE; i < NODES && err == 0; i++)
         err = connect_to_receiver(u, i);
+    if (err == 0 && u->is_matchbox && !is_of_matchbox(u))
+        err = -EIO;
     if (err != 0)
         end(e);
     return err;
@@ -221,6 +250,88 @@ static struct record *renew(struct record *r, int id)
     return r;
 }
 
+/* ---- data ---- */
+
+static void *start_pack(void *context_of_type, const void *buffer, size_t count)
+{
+    struct packing *packing = malloc(sizeof *packing);
+
+    (void)context_of_type;
+    if (packing == NULL)
+        abort();
+    *packing = (struct packing){(unsigned char *)(uintptr_t)buffer, count};
+    return packing;
+}
+
+static void *start_unpack(void *context_of_type, void *buffer, size_t count)
+{
+    return start_pack(context_of_type, buffer, count);
+}
+
+static size_t packed_size(void *state)
+{
+    return ((const struct packing *)state)->size;
+}
+
+static size_t pack(void *state, size_t offset, void *to, size_t most)
+{
+    const struct packing *packing = state;
+    size_t size = min_size(most, packing->size - offset);
+
+    memcpy(to, packing->data + offset, size);
+    return size;
+}
+
+static ucs_status_t unpack(void *state, size_t offset, const void *from, size_t size)
+{
+    const struct packing *packing = state;
+
+    if (offset > packing->size || size > packing->size - offset)
+        return UCS_ERR_MESSAGE_TRUNCATED;
+    memcpy(packing->data + offset, from, size);
+    return UCS_OK;
+}
+
+static void finish(void *state)
+{
+    free(state);
+}
+
+static const ucp_generic_dt_ops_t generic_ops = {.start_pack = start_pack,
+                                                 .start_unpack = start_unpack,
+                                                 .packed_size = packed_size,
+                                                 .pack = pack,
+                                                 .unpack = unpack,
+                                                 .finish = finish};
+
+/* The data of an operation, as the call takes it. */
+struct data {
+    void *buffer;
+    size_t count;
+};
+
+static struct data data_of(const struct ucx *u, struct record *r, size_t size,
+                           ucp_request_param_t *param)
+{
+    size_t first = size / 3;
+
+    switch (r->id % 3) {
+    case 1:
+        r->parts[0] = (ucp_dt_iov_t){r->data, first};
+        r->parts[1] = (ucp_dt_iov_t){r->data + first, size - first};
+        param->datatype = ucp_dt_make_iov();
+        break;
+    case 2:
+        param->datatype = u->generic;
+        break;
+    default:
+        param->datatype = ucp_dt_make_contig(1);
+        break;
+    }
+    param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    return r->id % 3 == 1 ? (struct data){r->parts, 2} : (struct data){r->data, size};
+}
+
 /* Every operation has a request and a callback, even if it completes at once. */
 static bool started(struct record *r, void *request)
 {
@@ -237,9 +348,10 @@ static bool post(struct ucx *u, struct record *r, uint64_t tag, uint64_t mask)
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .cb.recv = on_recv,
                                  .user_data = r};
+    struct data data = data_of(u, r, sizeof r->data, &param);
 
     return started(
-        r, ucp_tag_recv_nbx(u->workers[RECEIVER], r->data, sizeof r->data, tag, mask, &param));
+        r, ucp_tag_recv_nbx(u->workers[RECEIVER], data.buffer, data.count, tag, mask, &param));
 }
 
 static bool transmit(struct ucx *u, struct record *r, int source, uint64_t tag, size_t size)
@@ -249,9 +361,10 @@ static bool transmit(struct ucx *u, struct record *r, int source, uint64_t tag, 
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .cb.send = on_send,
                                  .user_data = r};
+    struct data data = data_of(u, r, size, &param);
 
-    return started(
-        r, ucp_tag_send_nbx(u->endpoints[FIRST_SOURCE + source], r->data, size, tag, &param));
+    return started(r, ucp_tag_send_nbx(u->endpoints[FIRST_SOURCE + source], data.buffer,
+                                       data.count, tag, &param));
 }
 
 static bool wait_for(struct ucx *u, const struct record *r)
@@ -324,9 +437,10 @@ static int claim(struct ucx *u, const struct op *op, ucp_tag_message_h message)
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .cb.recv = on_recv,
                                  .user_data = r};
+    struct data data = data_of(u, r, sizeof r->data, &param);
 
     r->is_recv = true;
-    if (!started(r, ucp_tag_msg_recv_nbx(u->workers[RECEIVER], r->data, sizeof r->data, message,
+    if (!started(r, ucp_tag_msg_recv_nbx(u->workers[RECEIVER], data.buffer, data.count, message,
                                          &param)) ||
         !wait_for(u, r))
         return ANSWER_STALLED;
@@ -372,8 +486,10 @@ static void destroy(struct engine *e)
 {
     struct ucx *u = container_of(e, struct ucx, engine);
 
-    if (u->context != NULL)
+    if (u->context != NULL) {
+        ucp_dt_destroy(u->generic);
         ucp_cleanup(u->context);
+    }
     free(u);
 }
 
@@ -391,7 +507,9 @@ static int open_context(struct ucx *u, const char *transports)
     }
     status = ucp_init(&params, config, &u->context);
     ucp_config_release(config);
-    return status == UCS_OK ? 0 : -ENODEV;
+    if (status != UCS_OK)
+        return -ENODEV;
+    return ucp_dt_create_generic(&generic_ops, NULL, &u->generic) == UCS_OK ? 0 : -ENODEV;
 }
 
 static int create(const char *argument, struct engine **e)
@@ -402,12 +520,13 @@ static int create(const char *argument, struct engine **e)
     if (u == NULL)
         return -ENOMEM;
     u->is_self = argument != NULL && strcmp(argument, "self") == 0;
+    u->is_matchbox = argument != NULL && strcmp(argument, "matchbox") == 0;
     u->engine.can = ENGINE_CAN_ALL;
     snprintf(u->engine.version, sizeof u->engine.version, "UCX %s", ucp_get_version_string());
-    err = open_context(u, argument);
-    if (err == 0)
+    err = open_context(u, u->is_matchbox ? NULL : argument);
+    if (err == 0 && !u->is_matchbox)
         err = begin(&u->engine) == 0 ? 0 : -ENODEV; /* a transport without a peer fails here */
-    if (err == 0)
+    if (err == 0 && !u->is_matchbox)
         end(&u->engine);
     if (err != 0)
         destroy(&u->engine);
@@ -418,7 +537,8 @@ static int create(const char *argument, struct engine **e)
 
 const struct engine_kind engine_ucx = {
     .name = "ucx",
-    .about = "UCX: ucx, or with UCX_TLS after the colon, as ucx:self, ucx:sm, ucx:tcp",
+    .about = "UCX: ucx, or with UCX_TLS after the colon, as ucx:self, ucx:sm, ucx:tcp; "
+             "ucx:matchbox, our library in its place",
     .create = create,
     .destroy = destroy,
     .begin = begin,

@@ -207,6 +207,49 @@ static void descriptors(void)
     CHECK("3.11 so is one that is released", came.is_right);
 }
 
+/* ---- order ---- */
+
+static char in_turn[5];
+static unsigned turns;
+
+static ucs_status_t note_turn(void *arg, const void *header, size_t header_length, void *data,
+                              size_t length, const ucp_am_recv_param_t *param)
+{
+    (void)arg, (void)header, (void)header_length, (void)data, (void)length;
+    in_turn[turns++] = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV ? 'R' : 'E';
+    return UCS_OK;
+}
+
+static bool are_four(void *arg)
+{
+    (void)arg;
+    return turns == 4;
+}
+
+/* The handler drops the data: only the order of its calls is asked for. */
+static void descriptors_keep_their_turn(void)
+{
+    ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                    UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                      .id = 5,
+                                      .cb = note_turn};
+    void *requests[4];
+
+    CHECK("a handler is set", ucp_worker_set_am_recv_handler(there, &handler) == UCS_OK);
+    for (int i = 0; i < 4; i++) {
+        ucp_request_param_t param = with(UCP_OP_ATTR_FIELD_FLAGS);
+
+        param.flags = i % 2 == 0 ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
+        requests[i] =
+            ucp_am_send_nbx(to, 5, NULL, 0, bytes, i % 2 == 0 ? LONG_SIZE : 100, &param);
+    }
+    until("they are handled", are_four, NULL);
+    CHECK("3.10 the descriptor of a long message comes before a later short message",
+          memcmp(in_turn, "RERE", 4) == 0);
+    for (int i = 0; i < 4; i++)
+        finish(requests[i]);
+}
+
 static void flush_waits(void)
 {
     unsigned count = got.count + 1;
@@ -253,6 +296,7 @@ void messages_contract(void)
     forced();
     kept();
     descriptors();
+    descriptors_keep_their_turn();
     flush_waits();
     close_waits();
 }

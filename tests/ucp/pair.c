@@ -105,6 +105,11 @@ int close_both(void **state)
     return mem_live() == 0 ? 0 : -1;
 }
 
+uint64_t numbered(uint64_t words)
+{
+    return (words & ~UINT64_C(0xffff0000)) | (uint64_t)here->peers[to->peer].sent++ << 16;
+}
+
 void turn(void)
 {
     if (ucp_worker_progress(here) + ucp_worker_progress(there) == 0)

@@ -38,6 +38,9 @@ void close_pair(void);
 int open_both(void **state);
 int close_both(void **state);
 
+/* The words of the next active message from here to there, with its number (ucp/am.h). */
+uint64_t numbered(uint64_t words);
+
 /* Progress of both, once. */
 void turn(void);
 

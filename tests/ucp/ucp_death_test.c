@@ -4,6 +4,7 @@
  */
 #include "tests/ucp/region.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static unsigned errors_told;
@@ -24,6 +25,7 @@ static void a_death_does_not_complete_requests(void **state)
     pid_t child = start_peer(address);
     ucp_request_param_t plain = {0};
     void *request, *closing;
+    char who[64];
     ucp_ep_h ep;
 
     (void)state;
@@ -33,6 +35,8 @@ static void a_death_does_not_complete_requests(void **state)
     kill_peer(child);
     while (lines == 0)
         turn();
+    snprintf(who, sizeof who, " (process %d on ", (int)child);
+    assert_non_null(strstr(last_line, who));
     assert_non_null(strstr(last_line, "is gone"));
     for (int i = 0; i < 1000; i++)
         turn();

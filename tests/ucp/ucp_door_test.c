@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
+
 #define SIZE 1000
 
 /* ---- addresses ---- */
@@ -20,6 +22,7 @@ static void describe(struct ucpx_address *address)
     address->identity = 7;
     address->rank = 12;
     address->job = 34;
+    address->who = (struct ucpx_who){.process = 4711, .host = "node7"};
 }
 
 static void an_address_is_read_as_it_was_written(void **state)
@@ -35,6 +38,8 @@ static void an_address_is_read_as_it_was_written(void **state)
     assert_int_equal(read.rank, 12);
     assert_int_equal(read.job, 34);
     assert_int_equal(read.identity, 7);
+    assert_int_equal(read.who.process, 4711);
+    assert_string_equal(read.who.host, "node7");
 }
 
 /* Each bit, in memory that ends where the address does. */
@@ -57,6 +62,37 @@ static void an_address_with_a_wrong_bit_is_refused(void **state)
     }
 }
 
+/* A hostile process also writes the right hash.  Each is taken, or refused with one message. */
+static void an_address_with_other_contents_is_taken_or_refused(void **state)
+{
+    struct random random;
+    unsigned taken = 0;
+
+    (void)state;
+    random_seed(&random, 1);
+    for (int i = 0; i < 2000; i++) {
+        struct ucpx_address address;
+        unsigned char bytes[UCPX_ADDRESS_MAX];
+        ucs_status_t status;
+        ucp_ep_h ep;
+        size_t size;
+
+        describe(&address);
+        for (size_t changes = random_below(&random, 4); changes != 0; changes--)
+            address.address.bytes[random_below(&random, sizeof address.address.bytes)] =
+                (unsigned char)random_next(&random);
+        memset(address.who.host, (int)random_below(&random, 256), sizeof address.who.host);
+        size = ucpx_address_pack(&address, bytes);
+        if (random_below(&random, 4) == 0)
+            bytes[random_below(&random, size)] ^= 0x40;
+        lines = 0;
+        status = connect_to(here, bytes, false, NULL, &ep);
+        assert_int_equal(lines, status != UCS_OK);
+        taken += status == UCS_OK;
+    }
+    assert_in_range(taken, 100, 1900);
+}
+
 /* UCX 1.13 writes these beginnings: without a name, and with one. */
 static void addresses_of_ucx_are_named(void **state)
 {
@@ -70,6 +106,8 @@ static void addresses_of_ucx_are_named(void **state)
     assert_int_equal(connect_to(here, plain, false, NULL, &ep), UCS_ERR_UNREACHABLE);
     assert_non_null(strstr(last_line, "received an address of UCX 1.x"));
     assert_int_equal(connect_to(here, named, false, NULL, &ep), UCS_ERR_UNREACHABLE);
+    assert_non_null(strstr(last_line, "of UCX 1.x of 'vm:22697'"));
+    assert_int_equal(lines, 2);
 }
 
 /* ---- requests ---- */
@@ -125,6 +163,35 @@ static void a_message_that_was_only_looked_at_cannot_be_received(void **state)
                      UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM));
 }
 
+static ucs_status_t map_as(int type)
+{
+    static char bytes[64];
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                       UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                       UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+                                         .address = bytes,
+                                         .length = sizeof bytes,
+                                         .memory_type = (ucs_memory_type_t)type};
+    ucp_mem_h mem;
+    ucs_status_t status = ucp_mem_map(context, &params, &mem);
+
+    if (status == UCS_OK)
+        ucp_mem_unmap(context, mem);
+    return status;
+}
+
+/* Clients are of any version: UCS_MEMORY_TYPE_UNKNOWN is 5, 6, 9 or 10. */
+static void memory_that_nobody_knows_is_the_host_s(void **state)
+{
+    static const int unknown[] = {5, 6, 9, 10}, device[] = {1, 4, 7, 8};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(map_as(unknown[i]), UCS_OK);
+        assert_int_equal(map_as(device[i]), UCS_ERR_UNSUPPORTED);
+    }
+}
+
 static void what_is_not_offered_is_refused(void **state)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
@@ -141,6 +208,9 @@ static void what_is_not_offered_is_refused(void **state)
     assert_ptr_equal(ucp_tag_send_nbx(to, &byte, 1, 1, &device),
                      UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
     assert_non_null(strstr(last_line, "GPU memory (type cuda)"));
+    device.memory_type = (ucs_memory_type_t)7; /* ze-device, of newer headers */
+    assert_ptr_equal(ucp_tag_send_nbx(to, &byte, 1, 1, &device),
+                     UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
     assert_ptr_equal(ucp_tag_send_nbx(to, &byte, 1, 1, &unknown),
                      UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
     assert_non_null(strstr(last_line, "unknown bits 400000"));
@@ -232,12 +302,16 @@ int main(void)
                                         close_both),
         cmocka_unit_test_setup_teardown(an_address_with_a_wrong_bit_is_refused, open_both,
                                         close_both),
+        cmocka_unit_test_setup_teardown(an_address_with_other_contents_is_taken_or_refused,
+                                        open_both, close_both),
         cmocka_unit_test_setup_teardown(addresses_of_ucx_are_named, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_second_release_does_nothing, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_receive_at_once_tells_of_its_message, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(a_message_that_was_only_looked_at_cannot_be_received,
                                         open_both, close_both),
+        cmocka_unit_test_setup_teardown(memory_that_nobody_knows_is_the_host_s, open_both,
+                                        close_both),
         cmocka_unit_test_setup_teardown(what_is_not_offered_is_refused, open_both, close_both),
         cmocka_unit_test_setup_teardown(a_callback_may_close_its_endpoint, open_both,
                                         close_both),

@@ -34,7 +34,9 @@ static void a_key_that_is_not_ours_is_refused(void **state)
         memcpy(only_mark, key_bytes, 7);
         only_mark[bit / 8] ^= (unsigned char)(1u << bit % 8);
         assert_int_equal(ucp_ep_rkey_unpack(to, only_mark, &other), UCS_ERR_INVALID_PARAM);
+        assert_int_equal(lines, bit + 1);
     }
+    assert_non_null(strstr(last_line, " that is not Matchbox's"));
     free(only_mark);
     memcpy(bytes, key_bytes, KEY_SIZE);
     for (unsigned rights = 4; rights < 256; rights++) {
@@ -44,6 +46,8 @@ static void a_key_that_is_not_ours_is_refused(void **state)
     memcpy(bytes, key_bytes, KEY_SIZE);
     memcpy(bytes + AT_LENGTH, &wrong_length, sizeof wrong_length);
     assert_int_equal(ucp_ep_rkey_unpack(to, bytes, &other), UCS_ERR_INVALID_PARAM);
+    assert_non_null(strstr(last_line, "damaged remote key"));
+    assert_int_equal(lines, 56 + 252 + 1);
 }
 
 static void a_key_without_rights_leads_nowhere(void **state)

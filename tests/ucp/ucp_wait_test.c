@@ -161,6 +161,12 @@ static ucs_status_t keep(void *arg, const void *header, size_t header_length, vo
     return UCS_INPROGRESS;
 }
 
+/* The words of the next active message from here to there, with its number (ucp/am.h). */
+static uint64_t numbered(uint64_t words)
+{
+    return words | (uint64_t)here->peers[to->peer].sent++ << 16;
+}
+
 /* The data of an announced message, which has not arrived. */
 static void data_that_is_dropped_makes_the_descriptor_readable(void **state)
 {
@@ -175,7 +181,7 @@ static void data_that_is_dropped_makes_the_descriptor_readable(void **state)
     assert_int_equal(ucp_worker_set_am_recv_handler(there, &handler), UCS_OK);
     assert_int_equal(ucp_worker_get_efd(there, &one.fd), UCS_OK);
     assert_int_equal(mbx_inject(here->mbx, to->peer, UCPX_ID_MESSAGES, UCPX_AM_LONG, &parts,
-                                sizeof parts, (uint64_t)sizeof parts << 32),
+                                sizeof parts, numbered((uint64_t)sizeof parts << 32)),
                      0);
     while (kept == NULL)
         ucp_worker_progress(there);
@@ -197,6 +203,8 @@ static void inject(uint32_t id, uint64_t tag, uint64_t words, const void *bytes,
 {
     int err;
 
+    if (id == UCPX_ID_MESSAGES)
+        words = numbered(words);
     while ((err = mbx_inject(here->mbx, to->peer, id, tag, bytes, size, words)) == -ENOMEM) {
         ucp_worker_progress(here);
         ucp_worker_progress(there);
