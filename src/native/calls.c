@@ -64,7 +64,8 @@ static void read_rest(struct lane *lane)
 {
     struct mbx_completion entry;
 
-    while (lane->writer != NULL && native_next()->mbx_poll(lane->ep, MBX_RECVS, &entry, 1) == 1)
+    while (lane->events.writer != NULL &&
+           native_next()->mbx_poll(lane->ep, MBX_RECVS, &entry, 1) == 1)
         (void)op_reported(lane, &entry);
 }
 
@@ -495,7 +496,7 @@ SHOWN int mbx_choice(uint64_t site, uint64_t *value)
     if (value == NULL)
         return -EINVAL;
     if (lane != NULL)
-        return lane_choice(lane, site, value);
+        return replay_lane_choice(&lane->events, site, value);
     return native_next()->mbx_choice != NULL ? native_next()->mbx_choice(site, value)
                                              : MBX_CHOICE_FREE;
 }

@@ -22,9 +22,6 @@
 #include "base/source_line.h"
 #include "native/native.h"
 
-/* The exit status of a rank that diverged: the same as in an MPI job. */
-#define STATUS_DIVERGED 87
-
 /* Each lane has a ring and a file. */
 #define LANES_MAX 256
 
@@ -35,14 +32,29 @@ static struct {
     pthread_mutex_t lock; /* guards opening, and the thread and flags of each lane */
 } lanes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- opening ---- */
+/* ---- divergences ---- */
 
-static const char *folder_set(const char *name)
+static void go_free(struct replay_lane *events)
 {
-    const char *folder = environ_get(name);
-
-    return folder != NULL && folder[0] != '\0' ? folder : NULL;
+    events->is_free = true;
+    op_post_withheld(container_of(events, struct lane, events));
 }
+
+static void end_rank(void)
+{
+    fflush(NULL); /* what the program has written */
+    _Exit(REPLAY_STATUS_DIVERGED);
+}
+
+static struct replay_user native_user = {
+    .go_free = go_free,
+    .end_job = end_rank,
+    .failed =
+        "what happened here is not replayed: a process had failed, a send was cancelled, or "
+        "data of a one-sided access arrived",
+};
+
+/* ---- opening ---- */
 
 static bool is_to_go_on(void)
 {
@@ -72,15 +84,18 @@ static bool folder_of(const char *folder, size_t number, char path[PATH_MAX])
 
 static void files_open(struct lane *lane, size_t number, struct replay_job *job)
 {
-    const char *record_to = folder_set("MBX_RECORD"), *replay_from = folder_set("MBX_REPLAY");
-    char path[PATH_MAX];
+    const char *record_to = replay_folder("MBX_RECORD");
+    const char *replay_from = replay_folder("MBX_REPLAY");
+    char record_path[PATH_MAX], replay_path[PATH_MAX];
+    bool has_record = record_to != NULL && folder_of(record_to, number, record_path);
+    bool has_replay = replay_from != NULL && folder_of(replay_from, number, replay_path);
 
     job->is_part = number > 1;
-    if (replay_from != NULL && (!folder_of(replay_from, number, path) ||
-                                replay_judge_open(path, job, &lane->judge) < 0))
+    lane->events.user = &native_user;
+    if (has_replay != (replay_from != NULL) ||
+        replay_lane_open(&lane->events, has_record ? record_path : NULL,
+                         has_replay ? replay_path : NULL, job) < 0)
         _Exit(1); /* a line says why */
-    if (record_to != NULL && folder_of(record_to, number, path))
-        (void)replay_write_open(path, job, &lane->writer); /* without it the job goes on */
 }
 
 static void on_fork(void)
@@ -120,7 +135,7 @@ static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
 
 void lane_open(struct mbx_job *job, struct mbx_ep *ep)
 {
-    if (folder_set("MBX_RECORD") == NULL && folder_set("MBX_REPLAY") == NULL)
+    if (replay_folder("MBX_RECORD") == NULL && replay_folder("MBX_REPLAY") == NULL)
         return;
     set_log_level();
     if (lanes.is_child) {
@@ -129,6 +144,7 @@ void lane_open(struct mbx_job *job, struct mbx_ep *ep)
         return;
     }
     replay_line_of = source_line_in;
+    native_user.goes_on = is_to_go_on();
     pthread_mutex_lock(&lanes.lock);
     lane_start(job, ep);
     pthread_mutex_unlock(&lanes.lock);
@@ -146,8 +162,8 @@ static bool is_its_thread(struct lane *lane)
         lane->thread = pthread_self();
     lane->has_thread = true;
     is_its = pthread_equal(lane->thread, pthread_self());
-    if (!is_its && lane->writer != NULL)
-        replay_write_flag(lane->writer, REPLAY_THREADS);
+    if (!is_its && lane->events.writer != NULL)
+        replay_write_flag(lane->events.writer, REPLAY_THREADS);
     pthread_mutex_unlock(&lanes.lock);
     return is_its;
 }
@@ -174,11 +190,11 @@ struct lane *lane_first(void)
 
 void lane_spoil(struct lane *lane, const char *why)
 {
-    if (lane->writer == NULL || lane->is_useless)
+    if (lane->events.writer == NULL || lane->is_useless)
         return;
     lane->is_useless = true;
     LOG_WARN("record: rank %u: %s: " REPLAY_REFUSAL, lane->rank, why);
-    replay_write_flag(lane->writer, REPLAY_UNSEEN);
+    replay_write_flag(lane->events.writer, REPLAY_UNSEEN);
 }
 
 /* ---- recording ---- */
@@ -202,97 +218,10 @@ bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result)
     return true;
 }
 
-/* Adds the place of the call in the program.  A detail gets none, because its event has it. */
-static struct replay_signature placed(struct lane *lane, const struct replay_signature *now)
-{
-    struct replay_signature with = *now;
-
-    with.place = replay_is_detail(now->kind) ? 0 : replay_write_place(lane->writer);
-    return with;
-}
-
-void lane_record(struct lane *lane, const struct replay_signature *now,
-                 struct replay_outcome outcome)
-{
-    struct replay_signature with;
-
-    if (lane->writer == NULL ||
-        (outcome.result == REPLAY_FALSE && replay_write_again(lane->writer, now)))
-        return;
-    with = placed(lane, now);
-    replay_write_event(lane->writer, &with, &outcome);
-}
-
-uint64_t lane_record_post(struct lane *lane, const struct replay_signature *now)
-{
-    struct replay_signature with;
-
-    if (lane->writer == NULL)
-        return 0;
-    with = placed(lane, now);
-    return replay_write_post(lane->writer, &with);
-}
-
 void lane_record_post_upper(struct lane *lane, const struct replay_signature *half)
 {
-    if (lane->writer != NULL)
-        (void)replay_write_post_detail(lane->writer, half);
-}
-
-/* ---- replaying ---- */
-
-static void go_free(struct lane *lane)
-{
-    lane->is_free = true;
-    op_post_withheld(lane);
-}
-
-static void diverge(struct lane *lane, const struct replay_signature *now)
-{
-    replay_judge_say(lane->judge, now, NULL, is_to_go_on());
-    if (!is_to_go_on()) {
-        fflush(NULL); /* what the program has written */
-        _Exit(STATUS_DIVERGED);
-    }
-    go_free(lane);
-}
-
-bool lane_replays(struct lane *lane, const struct replay_signature *now,
-                  struct replay_outcome *outcome)
-{
-    if (!lane_is_replaying(lane))
-        return false;
-    switch (replay_judge(lane->judge, now, outcome)) {
-    case REPLAY_AGREES:
-        return true;
-    case REPLAY_OVER:
-        go_free(lane);
-        return false;
-    case REPLAY_DIFFERS:
-        diverge(lane, now);
-        return false;
-    }
-    return false;
-}
-
-void lane_refuse(struct lane *lane, const struct replay_signature *now, const char *why)
-{
-    replay_judge_refuse(lane->judge, why);
-    diverge(lane, now);
-}
-
-const char *lane_why_not(const struct replay_outcome *outcome)
-{
-    return outcome->result == REPLAY_FAILED
-               ? "what happened here is not replayed: a process had failed, a send was "
-                 "cancelled, or data of a one-sided access arrived"
-               : "the recorded outcome does not fit this call";
-}
-
-void lane_event_ends(struct lane *lane)
-{
-    if (lane_is_replaying(lane) && replay_judge_is_over(lane->judge))
-        go_free(lane);
+    if (lane->events.writer != NULL)
+        (void)replay_write_post_detail(lane->events.writer, half);
 }
 
 /* ---- calls whose result is a number ---- */
@@ -329,7 +258,7 @@ bool lane_call_is_replayed(struct lane *lane, enum replay_call call, int *result
         return false;
     if (result_of_call(call, &outcome, result))
         return true;
-    lane_refuse(lane, &now, lane_why_not(&outcome));
+    lane_refuse(lane, &now, lane_why_not(lane, &outcome));
     return false;
 }
 
@@ -341,44 +270,15 @@ void lane_call_ends(struct lane *lane, enum replay_call call, int result)
     lane_event_ends(lane);
 }
 
-/* ---- choices of the program ---- */
-
-int lane_choice(struct lane *lane, uint64_t site, uint64_t *value)
-{
-    struct replay_signature now = {
-        .source = (int32_t)(site >> 32), .tag = (int32_t)site, .kind = REPLAY_CHOICE};
-    struct replay_outcome outcome;
-    bool is_replayed = lane_replays(lane, &now, &outcome);
-
-    if (is_replayed && outcome.result != REPLAY_VALUE) {
-        lane_refuse(lane, &now, lane_why_not(&outcome));
-        is_replayed = false;
-    }
-    if (is_replayed)
-        *value = outcome.value;
-    lane_record(lane, &now, lane_outcome(REPLAY_VALUE, *value));
-    lane_event_ends(lane);
-    if (is_replayed)
-        return MBX_CHOICE_REPLAYED;
-    return lane->writer != NULL ? MBX_CHOICE_RECORDED : MBX_CHOICE_FREE;
-}
-
 /* ---- closing ---- */
 
 void lane_close(struct lane *lane)
 {
-    bool is_right = !lane_is_replaying(lane) ||
-                    replay_judge_ends(lane->judge, REPLAY_NOT_COUNTED, is_to_go_on());
+    bool is_right = replay_lane_close(&lane->events, REPLAY_NOT_COUNTED);
 
-    replay_write_close(lane->writer);
-    replay_judge_close(lane->judge);
     op_forget_all(lane);
     mem_free(lane->numbers);
-    lane->writer = NULL;
-    lane->judge = NULL;
     atomic_store(&lane->ep, NULL);
-    if (!is_right && !is_to_go_on()) {
-        fflush(NULL); /* what the program has written */
-        _Exit(STATUS_DIVERGED);
-    }
+    if (!is_right && !native_user.goes_on)
+        end_rank();
 }

@@ -71,10 +71,8 @@ struct envelope {
 
 /* The sequence of events of one endpoint. */
 struct lane {
-    struct mbx_ep *_Atomic ep;    /* NULL: it is closed */
-    struct replay_writer *writer; /* or NULL */
-    struct replay_judge *judge;   /* or NULL */
-    bool is_free;                 /* the record has ended, or the program has diverged */
+    struct mbx_ep *_Atomic ep; /* NULL: it is closed */
+    struct replay_lane events;
     bool has_thread, is_useless;
     pthread_t thread;
     uint32_t rank, size;
@@ -116,41 +114,48 @@ struct replay_outcome lane_outcome_of_result(int result);
 /* The result of a call that returned 0 ("no") or a negative errno.  False: it did not. */
 bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result);
 
-/* Compares this event with the next one in the record.  True: they agree, and *outcome is the recorded outcome.  False: the
- * call does what it would do without a record. */
-bool lane_replays(struct lane *lane, const struct replay_signature *now,
-                  struct replay_outcome *outcome);
+/* These are the functions of replay_lane. */
+static inline bool lane_replays(struct lane *lane, const struct replay_signature *now,
+                                struct replay_outcome *outcome)
+{
+    return replay_lane_agrees(&lane->events, now, NULL, outcome);
+}
 
-/* Is this endpoint replayed, and has it neither diverged nor reached the end of its record? */
 static inline bool lane_is_replaying(const struct lane *lane)
 {
-    return lane->judge != NULL && !lane->is_free;
+    return replay_lane_is_replaying(&lane->events);
 }
 
 /* The recorded outcome is not possible here: the program diverges.  why: the reason. */
-void lane_refuse(struct lane *lane, const struct replay_signature *now, const char *why);
+static inline void lane_refuse(struct lane *lane, const struct replay_signature *now,
+                               const char *why)
+{
+    replay_lane_refuse(&lane->events, now, NULL, why);
+}
 
-/* The reason that this outcome does not fit a call. */
-const char *lane_why_not(const struct replay_outcome *outcome);
+static inline const char *lane_why_not(const struct lane *lane,
+                                       const struct replay_outcome *outcome)
+{
+    return replay_lane_why_not(&lane->events, outcome);
+}
 
-void lane_record(struct lane *lane, const struct replay_signature *now,
-                 struct replay_outcome outcome);
+static inline void lane_record(struct lane *lane, const struct replay_signature *now,
+                               struct replay_outcome outcome)
+{
+    replay_lane_record(&lane->events, now, outcome);
+}
 
-/* Records a receive that is still open.  Returns the number of its event; 0: nothing is recorded. */
-uint64_t lane_record_post(struct lane *lane, const struct replay_signature *now);
+static inline void lane_event_ends(struct lane *lane)
+{
+    replay_lane_event_ends(&lane->events);
+}
 
 /* Adds an item, with the next number, for the upper half of the tag that this receive will get. */
 void lane_record_post_upper(struct lane *lane, const struct replay_signature *half);
 
-/* To be called after each event: at the end of its record, the endpoint continues freely. */
-void lane_event_ends(struct lane *lane);
-
 /* Calls whose result is one number.  lane_call_is_replayed(): true: *result is the recorded number. */
 bool lane_call_is_replayed(struct lane *lane, enum replay_call call, int *result);
 void lane_call_ends(struct lane *lane, enum replay_call call, int result);
-
-/* The program calls mbx_choice(). */
-int lane_choice(struct lane *lane, uint64_t site, uint64_t *value);
 
 /* ---- ops.c ---- */
 

@@ -141,16 +141,14 @@ static void record_end(struct lane *lane, const struct op *op,
 {
     struct replay_outcome outcome, upper = recv_outcome_of_upper(entry->status.tag);
 
-    if (lane->writer == NULL)
-        return;
     if (op->kind == OP_EXACT && entry->error == -ECANCELED)
-        replay_write_cancelled(lane->writer, op->event);
+        replay_lane_cancelled(&lane->events, op->event);
     if (op->kind != OP_WILD || op->event == 0)
         return;
     outcome = outcome_of(entry);
     if (op->is_wide && outcome.result == REPLAY_MESSAGE)
-        replay_write_fill(lane->writer, op->event + 1, &upper);
-    replay_write_fill(lane->writer, op->event, &outcome);
+        replay_lane_fill(&lane->events, op->event + 1, upper);
+    replay_lane_fill(&lane->events, op->event, outcome);
 }
 
 /* The program has cancelled a withheld receive.  The entry is of the one in its place: so its envelope is

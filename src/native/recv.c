@@ -110,15 +110,15 @@ static void plan_recorded(struct lane *lane, struct plan *plan,
     struct message message;
     bool is_found = message_of(lane, &upper_half_of_recv, &asked, outcome, &message);
 
-    if (lane->is_free)
+    if (lane->events.is_free)
         return;
     if (is_found)
         plan->post =
             (struct envelope){message.source, asked.context_id, message.tag, .ignore = 0};
     else if (outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED)
-        plan->is_withheld = !replay_judge_is_over(lane->judge);
+        plan->is_withheld = !replay_judge_is_over(lane->events.judge);
     else if (outcome->result != REPLAY_ERROR || !lane_result_of_outcome(outcome, &plan->result))
-        lane_refuse(lane, now, lane_why_not(outcome));
+        lane_refuse(lane, now, lane_why_not(lane, outcome));
 }
 
 static struct plan plan_of(struct lane *lane, const struct envelope *asked)
@@ -129,15 +129,15 @@ static struct plan plan_of(struct lane *lane, const struct envelope *asked)
 
     if (!is_wild(asked)) {
         plan.op.event = ++lane->receives;
-        plan.is_withheld =
-            lane_is_replaying(lane) && replay_judge_is_cancelled(lane->judge, lane->receives);
+        plan.is_withheld = lane_is_replaying(lane) &&
+                           replay_judge_is_cancelled(lane->events.judge, lane->receives);
         return plan;
     }
     plan.op.kind = OP_WILD;
     plan.op.is_wide = is_wide(asked);
     if (lane_replays(lane, &now, &outcome))
         plan_recorded(lane, &plan, &now, &outcome);
-    plan.op.event = lane_record_post(lane, &now);
+    plan.op.event = replay_lane_post(&lane->events, &now);
     if (plan.op.is_wide)
         lane_record_post_upper(lane, &upper_half_of_recv);
     return plan;
@@ -173,10 +173,8 @@ static int post_nowhere(struct lane *lane, const struct plan *plan, void *buf, s
 /* The call has failed, so no message will come. */
 static void record_error(struct lane *lane, const struct plan *plan, int err)
 {
-    struct replay_outcome outcome = lane_outcome_of_result(err);
-
-    if (lane->writer != NULL && plan->op.event != 0 && plan->op.kind == OP_WILD)
-        replay_write_fill(lane->writer, plan->op.event, &outcome);
+    if (plan->op.event != 0 && plan->op.kind == OP_WILD)
+        replay_lane_fill(&lane->events, plan->op.event, lane_outcome_of_result(err));
 }
 
 int recv_post(struct lane *lane, const struct envelope *asked, void *buf, size_t size,
@@ -246,8 +244,8 @@ static enum look look(struct lane *lane, const struct envelope *asked,
         return LOOK_NOT;
     if (message_of(lane, &upper_half, asked, outcome, message))
         return LOOK_FOR;
-    if (!lane->is_free)
-        lane_refuse(lane, now, lane_why_not(outcome));
+    if (!lane->events.is_free)
+        lane_refuse(lane, now, lane_why_not(lane, outcome));
     return LOOK_FREELY;
 }
 

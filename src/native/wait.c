@@ -67,7 +67,7 @@ static bool one_replayed(struct lane *lane, const struct replay_signature *now,
         (void)native_next()->mbx_progress(lane->ep);
         return true;
     }
-    lane_refuse(lane, now, lane_why_not(&outcome));
+    lane_refuse(lane, now, lane_why_not(lane, &outcome));
     return false;
 }
 
@@ -257,7 +257,7 @@ static bool any_replayed(struct lane *lane, const struct replay_signature *now,
         *result = 1;
         return true;
     }
-    lane_refuse(lane, now, lane_why_not(&outcome));
+    lane_refuse(lane, now, lane_why_not(lane, &outcome));
     return false;
 }
 
@@ -289,7 +289,7 @@ static bool next_index(struct lane *lane, const struct replay_signature *now, ui
     *index = outcome.value;
     if (outcome.result == REPLAY_AT)
         return true;
-    lane_refuse(lane, now, lane_why_not(&outcome));
+    lane_refuse(lane, now, lane_why_not(lane, &outcome));
     return false;
 }
 
@@ -339,7 +339,7 @@ static int some_with_entries(struct lane *lane, enum replay_kind kind, mbx_reque
             result =
                 some_replayed(lane, &now, requests, count, outcome.value, indices, entries);
         else
-            lane_refuse(lane, &now, lane_why_not(&outcome));
+            lane_refuse(lane, &now, lane_why_not(lane, &outcome));
         is_replayed = result > 0;
     }
     if (!is_replayed)
@@ -524,7 +524,7 @@ int wait_poll(struct lane *lane, unsigned queues, struct mbx_completion *entries
             is_replayed =
                 (found = poll_replayed(lane, &now, entries, count, outcome.value, numbers)) > 0;
         else if (!is_replayed)
-            lane_refuse(lane, &now, lane_why_not(&outcome));
+            lane_refuse(lane, &now, lane_why_not(lane, &outcome));
     }
     if (!is_replayed)
         found = poll_usual(lane, queues, entries, count, numbers);
@@ -604,7 +604,7 @@ int wait_cancel(struct lane *lane, mbx_request handle)
     } else if (outcome.result == REPLAY_TRUE && op->kind != OP_SEND) {
         result = cancel_again(lane, op);
     } else if (outcome.result != REPLAY_ERROR || !lane_result_of_outcome(&outcome, &result)) {
-        lane_refuse(lane, &now, lane_why_not(&outcome));
+        lane_refuse(lane, &now, lane_why_not(lane, &outcome));
         result = native_next()->mbx_cancel(lane->ep, op->real);
     }
     lane_record(lane, &now, outcome_of_cancel(op, result));
