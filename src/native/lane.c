@@ -11,6 +11,8 @@
  *   I3  a child of fork() has no lane: the files are its parent's
  */
 #include <limits.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,8 @@
 static struct {
     struct lane *_Atomic all[LANES_MAX];
     atomic_size_t count;
+    struct mbx_ep *early[LANES_MAX]; /* have posted receives, and have no lane */
+    size_t early_count;
     bool is_child;
     pthread_mutex_t lock; /* guards opening, and the thread and flags of each lane */
 } lanes = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -104,6 +108,29 @@ static void on_fork(void)
     atomic_store(&lanes.count, 0);
 }
 
+void lane_note_early(struct mbx_ep *ep)
+{
+    bool is_noted = false;
+
+    if (replay_folder("MBX_RECORD") == NULL || ep == NULL)
+        return;
+    pthread_mutex_lock(&lanes.lock);
+    for (size_t i = 0; i < lanes.early_count; i++)
+        is_noted = is_noted || lanes.early[i] == ep;
+    for (size_t i = 0; i < lanes.count; i++) /* another thread of a lane */
+        is_noted = is_noted || lanes.all[i]->ep == ep;
+    if (!is_noted && lanes.early_count < LANES_MAX)
+        lanes.early[lanes.early_count++] = ep;
+    pthread_mutex_unlock(&lanes.lock);
+}
+
+static void spoil_early(struct lane *lane)
+{
+    for (size_t i = 0; i < lanes.early_count; i++)
+        if (lanes.early[i] == lane->ep)
+            lane_spoil(lane, "a receive was posted before mbx_job_connect");
+}
+
 static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
 {
     size_t number = atomic_load(&lanes.count) + 1;
@@ -128,6 +155,7 @@ static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
     list_init(&lane->withheld);
     files_open(lane, number, &is);
     lane->ep = ep;
+    spoil_early(lane);
     atomic_store(&lanes.all[number - 1], lane);
     atomic_store(&lanes.count, number);
     lane_event_ends(lane);
@@ -188,6 +216,97 @@ struct lane *lane_first(void)
     return lane != NULL && atomic_load(&lane->ep) != NULL && is_its_thread(lane) ? lane : NULL;
 }
 
+/* Does this thread make the events of this lane, which is replayed? */
+static bool is_replayed_here(struct lane *lane)
+{
+    bool is_its;
+
+    pthread_mutex_lock(&lanes.lock);
+    is_its = lane->has_thread && pthread_equal(lane->thread, pthread_self());
+    pthread_mutex_unlock(&lanes.lock);
+    return is_its && lane->events.judge != NULL;
+}
+
+bool lane_move_others(const struct lane *lane)
+{
+    size_t count = atomic_load(&lanes.count);
+    bool has_some = false;
+
+    for (size_t i = 0; i < count && (lane == NULL || count > 1); i++) {
+        struct lane *other = atomic_load(&lanes.all[i]);
+
+        if (other == lane || !is_replayed_here(other))
+            continue;
+        (void)native_next()->mbx_progress(other->ep);
+        has_some = true;
+    }
+    return has_some;
+}
+
+int lane_wait(struct lane *lane, mbx_request request, struct mbx_completion *entry)
+{
+    const struct native_next *next = native_next();
+    int err, checks = 0;
+
+    if (!lane_move_others(lane))
+        return next->mbx_wait(lane->ep, request, -1, entry);
+    while ((err = next->mbx_wait(lane->ep, request, 0, entry)) == -ETIMEDOUT) {
+        (void)lane_move_others(lane);
+        if (++checks % LANE_CHECKS_BEFORE_YIELD == 0)
+            sched_yield();
+    }
+    return err;
+}
+
+/* ---- fences ---- */
+
+struct fence {
+    struct mbx_job *job;
+    int err;
+    atomic_bool is_over;
+};
+
+static void *run_fence(void *arg)
+{
+    struct fence *fence = arg;
+
+    fence->err = native_next()->mbx_job_fence(fence->job);
+    atomic_store(&fence->is_over, true);
+    return NULL;
+}
+
+/* Starts a thread that gets no signal.  False: there is none. */
+static bool start_fence(struct fence *fence, pthread_t *thread)
+{
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(thread, NULL, run_fence, fence);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err == 0;
+}
+
+int lane_fence(struct mbx_job *job)
+{
+    struct fence fence = {.job = job};
+    pthread_t thread;
+    int checks = 0;
+
+    if (!lane_move_others(NULL) || !start_fence(&fence, &thread))
+        return native_next()->mbx_job_fence(job);
+    while (!atomic_load(&fence.is_over)) {
+        (void)lane_move_others(NULL);
+        if (++checks % LANE_CHECKS_BEFORE_YIELD == 0)
+            sched_yield();
+    }
+    pthread_join(thread, NULL);
+    return fence.err;
+}
+
+/* ---- recording ---- */
+
 void lane_spoil(struct lane *lane, const char *why)
 {
     if (lane->events.writer == NULL || lane->is_useless)
@@ -196,8 +315,6 @@ void lane_spoil(struct lane *lane, const char *why)
     LOG_WARN("record: rank %u: %s: " REPLAY_REFUSAL, lane->rank, why);
     replay_write_flag(lane->events.writer, REPLAY_UNSEEN);
 }
-
-/* ---- recording ---- */
 
 struct replay_outcome lane_outcome_of_result(int result)
 {
@@ -232,11 +349,9 @@ static struct replay_signature signature_of_call(enum replay_call call)
 }
 
 /* The greatest number that a call returns. */
-static const uint64_t most_of_call[REPLAY_CALLS] = {[REPLAY_PROGRESS] = INT_MAX,
-                                                    [REPLAY_READY] = 1,
-                                                    [REPLAY_IDLE] = 1,
-                                                    [REPLAY_TRY_SEND] = 1,
-                                                    [REPLAY_SEND_AT_ONCE] = 1};
+static const uint64_t most_of_call[REPLAY_CALLS] = {
+    [REPLAY_PROGRESS] = INT_MAX, [REPLAY_READY] = 1,        [REPLAY_IDLE] = 1,
+    [REPLAY_TRY_SEND] = 1,       [REPLAY_SEND_AT_ONCE] = 1, [REPLAY_CLOSE] = 1};
 
 static bool result_of_call(enum replay_call call, const struct replay_outcome *outcome,
                            int *result)
@@ -271,6 +386,23 @@ void lane_call_ends(struct lane *lane, enum replay_call call, int result)
 }
 
 /* ---- closing ---- */
+
+void lane_exit(int status)
+{
+    size_t count = atomic_load(&lanes.count);
+    bool is_right = true;
+
+    for (size_t i = 0; i < count; i++) {
+        struct lane *lane = atomic_load(&lanes.all[i]);
+
+        if (atomic_load(&lane->ep) != NULL && lane_is_replaying(lane))
+            is_right = replay_judge_ends(lane->events.judge, REPLAY_NOT_COUNTED,
+                                         native_user.goes_on) &&
+                       is_right;
+    }
+    if (!is_right && status == 0 && !native_user.goes_on)
+        end_rank();
+}
 
 void lane_close(struct lane *lane)
 {

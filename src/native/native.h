@@ -40,7 +40,8 @@
     CALL(mbx_wait_any) CALL(mbx_progress) CALL(mbx_poll) CALL(mbx_ready)                    \
     CALL(mbx_wait_queues) CALL(mbx_sleep) CALL(mbx_arm) CALL(mbx_peek) CALL(mbx_release)    \
     CALL(mbx_idle) CALL(mbx_write) CALL(mbx_read) CALL(mbx_atomic) CALL(mbx_choice)         \
-    CALL(mbx_job_rank) CALL(mbx_job_size) CALL(mbx_inject) CALL(mbx_discard)
+    CALL(mbx_job_rank) CALL(mbx_job_size) CALL(mbx_inject) CALL(mbx_discard)                \
+    CALL(mbx_job_fence)
 /* clang-format on */
 
 struct native_next {
@@ -98,6 +99,23 @@ struct lane *lane_of(struct mbx_ep *ep);
 struct lane *lane_first(void);
 
 void lane_close(struct lane *lane);
+
+/* The program posts a receive on an endpoint without a lane: if a job connects it later, its record lacks that receive. */
+void lane_note_early(struct mbx_ep *ep);
+
+/* exit() with this status: an endpoint that is still replayed diverges, because the recorded program went on. */
+void lane_exit(int status);
+
+/* Makes progress on the endpoints of this thread that are replayed, except this one (or NULL): the record may have had
+ * it in calls whose results are replayed at once.  False: there are none. */
+bool lane_move_others(const struct lane *lane);
+
+/* Checks that find nothing before the core is yielded: another process may need it. */
+#define LANE_CHECKS_BEFORE_YIELD 32
+
+/* mbx_wait() without a timeout, and mbx_job_fence(), with that progress. */
+int lane_wait(struct lane *lane, mbx_request request, struct mbx_completion *entry);
+int lane_fence(struct mbx_job *job);
 
 /* Warns, and marks the record as one that cannot be replayed, because it lacks the result of a call.  why: the reason, in
  * a few words. */
@@ -161,10 +179,18 @@ void lane_call_ends(struct lane *lane, enum replay_call call, int result);
 
 enum op_kind { OP_OTHER, OP_SEND, OP_EXACT, OP_WILD };
 
+/* The reason for which a receive is withheld. */
+enum withheld_why {
+    WITHHELD_CANCELLED, /* it was cancelled in time */
+    WITHHELD_OPEN,      /* it has no match in the record */
+    WITHHELD_LATER      /* an open one that was posted before it accepts whatever it accepts */
+};
+
 /* A receive of the program that is not posted, because it got no message in the record. */
 struct withheld {
     struct list node; /* of lane->withheld, in the order of the posts */
     struct op *op;
+    enum withheld_why why;
     bool is_cancelled;
     struct envelope asked;
     void *buf;
@@ -203,8 +229,18 @@ uint64_t op_reported(struct lane *lane, struct mbx_completion *entry);
 /* Does this entry report the death of a peer?  A call that gets it is not replayed. */
 bool op_has_failed(const struct mbx_completion *entry);
 
+/* Does an open receive that is withheld accept every message that this one, without wildcards, accepts? */
+bool op_is_later(const struct lane *lane, const struct envelope *exact);
+
+/* Will this operation end?  A receive that was only later than an open one has got a message, if the program waits for it
+ * before the end of the record: it is posted here. */
+bool op_can_end(struct lane *lane, struct op *op);
+
 /* Posts the withheld receives as the program has asked for them. */
 void op_post_withheld(struct lane *lane);
+
+/* A send whose completion the program has not got, or NULL. */
+struct op *op_any_send(struct lane *lane);
 
 void op_forget_all(struct lane *lane);
 
@@ -240,5 +276,8 @@ const struct mbx_completion *wait_peek(struct lane *lane, unsigned queues);
 void wait_release(struct lane *lane, const struct mbx_completion *completion);
 bool wait_has_peeked(const struct lane *lane, unsigned queues);
 int wait_cancel(struct lane *lane, mbx_request handle);
+
+/* Waits for a request, and takes its entry.  False: it will never be complete. */
+bool wait_take(struct lane *lane, mbx_request handle, struct mbx_completion *entry);
 
 #endif

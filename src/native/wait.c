@@ -19,17 +19,16 @@ static struct replay_signature signature_of(enum replay_kind kind, int count)
         .requests = (uint8_t)(count >= 0 && (unsigned)count < most ? (unsigned)count : most)};
 }
 
-/* Waits for a request, and takes its entry.  False: it will never be complete. */
-static bool wait_take(struct lane *lane, mbx_request handle, struct mbx_completion *entry)
+bool wait_take(struct lane *lane, mbx_request handle, struct mbx_completion *entry)
 {
-    const struct op *op = op_find(lane, handle);
+    struct op *op = op_find(lane, handle);
     struct mbx_completion own, *out = entry != NULL ? entry : &own;
     int err;
 
-    if (op == NULL || (op->withheld != NULL && !op->withheld->is_cancelled))
+    if (op == NULL || !op_can_end(lane, op))
         return false;
     do
-        err = native_next()->mbx_wait(lane->ep, op->real, -1, out);
+        err = lane_wait(lane, op->real, out);
     while (err == -EINTR);
     if (err < 0)
         return false;
@@ -95,14 +94,13 @@ int wait_test(struct lane *lane, mbx_request handle, struct mbx_completion *comp
 /* A wait without a timeout is no event: it ends when the request is complete. */
 static int wait_for_ever(struct lane *lane, mbx_request handle, struct mbx_completion *out)
 {
-    const struct op *op = op_find(lane, handle);
+    struct op *op = op_find(lane, handle);
     struct replay_signature now = signature_of(REPLAY_MBX_WAIT, 1);
     int err;
 
-    if (lane_is_replaying(lane) && op != NULL && op->withheld != NULL &&
-        !op->withheld->is_cancelled)
+    if (lane_is_replaying(lane) && op != NULL && !op_can_end(lane, op))
         lane_refuse(lane, &now, "it waits for a receive that got no message in the record");
-    err = native_next()->mbx_wait(lane->ep, op_real(lane, handle), -1, out);
+    err = lane_wait(lane, op_real(lane, handle), out);
     if (err == 0)
         op_reported(lane, out);
     return err;
@@ -586,6 +584,10 @@ static int cancel_again(struct lane *lane, struct op *op)
 {
     if (op->withheld == NULL)
         return 0;
+    if (op->withheld->why == WITHHELD_LATER) {
+        (void)op_can_end(lane, op);
+        return 0;
+    }
     op->withheld->is_cancelled = true;
     return native_next()->mbx_cancel(lane->ep, op->real);
 }

@@ -111,6 +111,7 @@ enum replay_call {
     REPLAY_SLEEP,
     REPLAY_TRY_SEND,
     REPLAY_SEND_AT_ONCE,
+    REPLAY_CLOSE, /* 1: all sends were complete */
     REPLAY_CALLS
 };
 
@@ -339,12 +340,15 @@ void replay_judge_refuse(struct replay_judge *j, const char *why);
 /* Has a record that was cut short no event any more? */
 bool replay_judge_is_over(const struct replay_judge *j);
 
+/* Is it a record that was cut short? */
+bool replay_judge_is_cut(const struct replay_judge *j);
+
 bool replay_judge_is_cancelled(const struct replay_judge *j, uint64_t receive);
 
 /* The line of a program, as source_line_in() has it (base/source_line.h): whoever can load libdw sets this. */
 extern const char *(*replay_line_of)(const char *path, uint64_t at, char *words);
 
-/* Lines that say where and how the program differs.  now: the call that it makes, NULL: MPI_Finalize; comm: the name of its
+/* Lines that say where and how the program differs.  now: the call that it makes, NULL: its end; comm: the name of its
  * communicator, or NULL; goes_on: the rank continues freely. */
 void replay_judge_say(const struct replay_judge *j, const struct replay_signature *now,
                       const char *comm, bool goes_on);
@@ -362,7 +366,7 @@ void replay_judge_close(struct replay_judge *j);
 
 struct replay_lane;
 
-/* What differs between programs of MPI and others. */
+/* The difference between programs of MPI and others. */
 struct replay_user {
     /* The rank continues freely: posts the receives that were withheld. */
     void (*go_free)(struct replay_lane *lane);
