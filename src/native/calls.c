@@ -55,11 +55,9 @@ __attribute__((constructor)) static void native_start(void)
 
 /* ---- jobs and endpoints ---- */
 
-/* While a replay waits here for other ranks, they may wait for its progress on another endpoint.  All ranks are at this call
- * after the fence. */
 SHOWN int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
 {
-    int err = lane_move_others(NULL) ? lane_fence(job) : 0;
+    int err = lane_fence_to_connect(job);
 
     if (err < 0)
         return err;
@@ -114,6 +112,8 @@ SHOWN int mbx_close(struct mbx_ep *ep)
 
     if (lane != NULL)
         record_close(lane);
+    else
+        lane_forget_early(ep);
     err = native_next()->mbx_close(ep);
     if (lane != NULL && err != -EPERM) /* a forked child gets -EPERM, and its parent goes on */
         lane_close(lane);

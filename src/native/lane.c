@@ -124,11 +124,21 @@ void lane_note_early(struct mbx_ep *ep)
     pthread_mutex_unlock(&lanes.lock);
 }
 
-static void spoil_early(struct lane *lane)
+static bool take_early(const struct mbx_ep *ep)
 {
     for (size_t i = 0; i < lanes.early_count; i++)
-        if (lanes.early[i] == lane->ep)
-            lane_spoil(lane, "a receive was posted before mbx_job_connect");
+        if (lanes.early[i] == ep) {
+            lanes.early[i] = lanes.early[--lanes.early_count];
+            return true;
+        }
+    return false;
+}
+
+void lane_forget_early(const struct mbx_ep *ep)
+{
+    pthread_mutex_lock(&lanes.lock);
+    (void)take_early(ep);
+    pthread_mutex_unlock(&lanes.lock);
 }
 
 static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
@@ -155,7 +165,8 @@ static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
     list_init(&lane->withheld);
     files_open(lane, number, &is);
     lane->ep = ep;
-    spoil_early(lane);
+    if (take_early(ep))
+        lane_spoil(lane, "a receive was posted before mbx_job_connect");
     atomic_store(&lanes.all[number - 1], lane);
     atomic_store(&lanes.count, number);
     lane_event_ends(lane);
@@ -288,6 +299,14 @@ static bool start_fence(struct fence *fence, pthread_t *thread)
     return err == 0;
 }
 
+/* All ranks connect their endpoints in the same order, so that all of them make this fence, or none. */
+int lane_fence_to_connect(struct mbx_job *job)
+{
+    bool is_wanted = replay_folder("MBX_REPLAY") != NULL && atomic_load(&lanes.count) > 0;
+
+    return is_wanted ? lane_fence(job) : 0;
+}
+
 int lane_fence(struct mbx_job *job)
 {
     struct fence fence = {.job = job};
@@ -389,7 +408,7 @@ void lane_call_ends(struct lane *lane, enum replay_call call, int result)
 
 void lane_exit(int status)
 {
-    size_t count = atomic_load(&lanes.count);
+    size_t count = status == 0 ? atomic_load(&lanes.count) : 0;
     bool is_right = true;
 
     for (size_t i = 0; i < count; i++) {
@@ -400,7 +419,7 @@ void lane_exit(int status)
                                          native_user.goes_on) &&
                        is_right;
     }
-    if (!is_right && status == 0 && !native_user.goes_on)
+    if (!is_right && !native_user.goes_on)
         end_rank();
 }
 

@@ -102,8 +102,9 @@ void lane_close(struct lane *lane);
 
 /* The program posts a receive on an endpoint without a lane: if a job connects it later, its record lacks that receive. */
 void lane_note_early(struct mbx_ep *ep);
+void lane_forget_early(const struct mbx_ep *ep); /* it is closed */
 
-/* exit() with this status: an endpoint that is still replayed diverges, because the recorded program went on. */
+/* exit() with this status.  If it is 0, an endpoint that is still replayed diverges, because the recorded program went on. */
 void lane_exit(int status);
 
 /* Makes progress on the endpoints of this thread that are replayed, except this one (or NULL): the record may have had
@@ -116,6 +117,10 @@ bool lane_move_others(const struct lane *lane);
 /* mbx_wait() without a timeout, and mbx_job_fence(), with that progress. */
 int lane_wait(struct lane *lane, mbx_request request, struct mbx_completion *entry);
 int lane_fence(struct mbx_job *job);
+
+/* As lane_fence(), for mbx_job_connect().  While a replay waits there, other ranks may wait for its progress on another
+ * endpoint; after this fence all ranks are there. */
+int lane_fence_to_connect(struct mbx_job *job);
 
 /* Warns, and marks the record as one that cannot be replayed, because it lacks the result of a call.  why: the reason, in
  * a few words. */
@@ -235,6 +240,9 @@ bool op_is_later(const struct lane *lane, const struct envelope *exact);
 /* Will this operation end?  A receive that was only later than an open one has got a message, if the program waits for it
  * before the end of the record: it is posted here. */
 bool op_can_end(struct lane *lane, struct op *op);
+
+/* An open receive was cancelled: posts those that were withheld only because they were later. */
+void op_post_freed(struct lane *lane);
 
 /* Posts the withheld receives as the program has asked for them. */
 void op_post_withheld(struct lane *lane);

@@ -249,6 +249,18 @@ bool op_is_later(const struct lane *lane, const struct envelope *exact)
     return false;
 }
 
+void op_post_freed(struct lane *lane)
+{
+    struct list *node, *after;
+
+    list_for_each_safe (node, after, &lane->withheld) {
+        struct withheld *w = container_of(node, struct withheld, node);
+
+        if (w->why == WITHHELD_LATER && !op_is_later(lane, &w->asked))
+            post_or_exit(lane, w->op);
+    }
+}
+
 bool op_can_end(struct lane *lane, struct op *op)
 {
     struct list *node, *after;

@@ -589,6 +589,7 @@ static int cancel_again(struct lane *lane, struct op *op)
         return 0;
     }
     op->withheld->is_cancelled = true;
+    op_post_freed(lane);
     return native_next()->mbx_cancel(lane->ep, op->real);
 }
 
