@@ -241,7 +241,7 @@ bool op_is_later(const struct lane *lane, const struct envelope *exact);
  * before the end of the record: it is posted here. */
 bool op_can_end(struct lane *lane, struct op *op);
 
-/* An open receive was cancelled: posts those that were withheld only because they were later. */
+/* An open receive was cancelled: posts the receives that were withheld only because they were later. */
 void op_post_freed(struct lane *lane);
 
 /* Posts the withheld receives as the program has asked for them. */
