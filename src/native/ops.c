@@ -229,7 +229,7 @@ void op_post_withheld(struct lane *lane)
     }
 }
 
-static bool accepts(const struct envelope *by, const struct envelope *exact)
+static bool op_accepts(const struct envelope *by, const struct envelope *exact)
 {
     return by->context_id == exact->context_id &&
            (by->source == MBX_ANY_SOURCE || by->source == exact->source) &&
@@ -243,7 +243,7 @@ bool op_is_later(const struct lane *lane, const struct envelope *exact)
     list_for_each (node, &lane->withheld) {
         const struct withheld *w = container_of(node, struct withheld, node);
 
-        if (w->why == WITHHELD_OPEN && !w->is_cancelled && accepts(&w->asked, exact))
+        if (w->why == WITHHELD_OPEN && !w->is_cancelled && op_accepts(&w->asked, exact))
             return true;
     }
     return false;
@@ -274,7 +274,7 @@ bool op_can_end(struct lane *lane, struct op *op)
     list_for_each_safe (node, after, &lane->withheld) {
         struct withheld *w = container_of(node, struct withheld, node);
 
-        if (op->withheld != NULL && w->why == WITHHELD_LATER && accepts(&w->asked, &asked))
+        if (op->withheld != NULL && w->why == WITHHELD_LATER && op_accepts(&w->asked, &asked))
             post_or_exit(lane, w->op); /* the earlier ones with this envelope first */
     }
     return true;
