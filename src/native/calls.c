@@ -40,17 +40,27 @@ void native_find(void)
 #undef NATIVE_FIND
 }
 
+static void ends(int status, void *arg)
+{
+    (void)arg;
+    lane_exit(status);
+}
+
+/* The program registers its own handlers of exit() later, so that they run before ends(). */
 __attribute__((constructor)) static void native_start(void)
 {
     native_find();
+    (void)on_exit(ends, NULL);
 }
 
 /* ---- jobs and endpoints ---- */
 
 SHOWN int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
 {
-    int err;
+    int err = lane_fence_to_connect(job);
 
+    if (err < 0)
+        return err;
     mbx_native_connects++;
     err = native_next()->mbx_job_connect(job, ep);
     mbx_native_connects--;
@@ -59,13 +69,40 @@ SHOWN int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
     return err;
 }
 
-/* Records receives that are complete although the program has not read their entries: they have matched. */
+SHOWN int mbx_job_fence(struct mbx_job *job)
+{
+    return lane_fence(job);
+}
+
+/* Records receives that are complete although the program has not read their entries: they have matched.  The same for
+ * sends. */
 static void read_rest(struct lane *lane)
 {
     struct mbx_completion entry;
 
-    while (lane->writer != NULL && native_next()->mbx_poll(lane->ep, MBX_RECVS, &entry, 1) == 1)
+    while (native_next()->mbx_poll(lane->ep, MBX_RECVS | MBX_SENDS, &entry, 1) == 1)
         (void)op_reported(lane, &entry);
+}
+
+/* If all sends were complete in the record, they will be here. */
+static void finish_all_sends(struct lane *lane)
+{
+    struct op *op;
+
+    while ((op = op_any_send(lane)) != NULL && wait_take(lane, op->handle, NULL))
+        ;
+}
+
+/* The last event. */
+static void record_close(struct lane *lane)
+{
+    int are_complete;
+
+    if (lane_call_is_replayed(lane, REPLAY_CLOSE, &are_complete) && are_complete == 1)
+        finish_all_sends(lane);
+    if (lane->events.writer != NULL)
+        read_rest(lane);
+    lane_call_ends(lane, REPLAY_CLOSE, op_any_send(lane) == NULL);
 }
 
 SHOWN int mbx_close(struct mbx_ep *ep)
@@ -74,7 +111,9 @@ SHOWN int mbx_close(struct mbx_ep *ep)
     int err;
 
     if (lane != NULL)
-        read_rest(lane);
+        record_close(lane);
+    else
+        lane_forget_early(ep);
     err = native_next()->mbx_close(ep);
     if (lane != NULL && err != -EPERM) /* a forked child gets -EPERM, and its parent goes on */
         lane_close(lane);
@@ -108,8 +147,7 @@ static int finish_send(struct lane *lane, int result, mbx_request *handle)
 {
     struct mbx_completion entry;
 
-    while (result == 0 && *handle != 0 &&
-           native_next()->mbx_wait(lane->ep, *handle, -1, &entry) == -EINTR)
+    while (result == 0 && *handle != 0 && lane_wait(lane, *handle, &entry) == -EINTR)
         ;
     if (result == 0)
         *handle = 0;
@@ -208,9 +246,11 @@ SHOWN int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint
     const struct envelope asked = {source, context_id, tag, ignore};
     struct lane *lane = lane_of(ep);
 
-    if (lane == NULL)
+    if (lane == NULL) {
+        lane_note_early(ep);
         return native_next()->mbx_recv(ep, source, context_id, tag, ignore, buf, size, options,
                                        request);
+    }
     check_options(lane, options);
     return recv_post(lane, &asked, buf, size, options, request);
 }
@@ -495,7 +535,7 @@ SHOWN int mbx_choice(uint64_t site, uint64_t *value)
     if (value == NULL)
         return -EINVAL;
     if (lane != NULL)
-        return lane_choice(lane, site, value);
+        return replay_lane_choice(&lane->events, site, value);
     return native_next()->mbx_choice != NULL ? native_next()->mbx_choice(site, value)
                                              : MBX_CHOICE_FREE;
 }

@@ -11,6 +11,8 @@
  *   I3  a child of fork() has no lane: the files are its parent's
  */
 #include <limits.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,27 +24,41 @@
 #include "base/source_line.h"
 #include "native/native.h"
 
-/* The exit status of a rank that diverged: the same as in an MPI job. */
-#define STATUS_DIVERGED 87
-
 /* Each lane has a ring and a file. */
 #define LANES_MAX 256
 
 static struct {
     struct lane *_Atomic all[LANES_MAX];
     atomic_size_t count;
+    struct mbx_ep *early[LANES_MAX]; /* have posted receives, and have no lane */
+    size_t early_count;
     bool is_child;
     pthread_mutex_t lock; /* guards opening, and the thread and flags of each lane */
 } lanes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- opening ---- */
+/* ---- divergences ---- */
 
-static const char *folder_set(const char *name)
+static void go_free(struct replay_lane *events)
 {
-    const char *folder = environ_get(name);
-
-    return folder != NULL && folder[0] != '\0' ? folder : NULL;
+    events->is_free = true;
+    op_post_withheld(container_of(events, struct lane, events));
 }
+
+static void end_rank(void)
+{
+    fflush(NULL); /* what the program has written */
+    _Exit(REPLAY_STATUS_DIVERGED);
+}
+
+static struct replay_user native_user = {
+    .go_free = go_free,
+    .end_job = end_rank,
+    .failed =
+        "what happened here is not replayed: a process had failed, a send was cancelled, or "
+        "data of a one-sided access arrived",
+};
+
+/* ---- opening ---- */
 
 static bool is_to_go_on(void)
 {
@@ -72,21 +88,57 @@ static bool folder_of(const char *folder, size_t number, char path[PATH_MAX])
 
 static void files_open(struct lane *lane, size_t number, struct replay_job *job)
 {
-    const char *record_to = folder_set("MBX_RECORD"), *replay_from = folder_set("MBX_REPLAY");
-    char path[PATH_MAX];
+    const char *record_to = replay_folder("MBX_RECORD");
+    const char *replay_from = replay_folder("MBX_REPLAY");
+    char record_path[PATH_MAX], replay_path[PATH_MAX];
+    bool has_record = record_to != NULL && folder_of(record_to, number, record_path);
+    bool has_replay = replay_from != NULL && folder_of(replay_from, number, replay_path);
 
     job->is_part = number > 1;
-    if (replay_from != NULL && (!folder_of(replay_from, number, path) ||
-                                replay_judge_open(path, job, &lane->judge) < 0))
+    lane->events.user = &native_user;
+    if (has_replay != (replay_from != NULL) ||
+        replay_lane_open(&lane->events, has_record ? record_path : NULL,
+                         has_replay ? replay_path : NULL, job) < 0)
         _Exit(1); /* a line says why */
-    if (record_to != NULL && folder_of(record_to, number, path))
-        (void)replay_write_open(path, job, &lane->writer); /* without it the job goes on */
 }
 
 static void on_fork(void)
 {
     lanes.is_child = true;
     atomic_store(&lanes.count, 0);
+}
+
+void lane_note_early(struct mbx_ep *ep)
+{
+    bool is_noted = false;
+
+    if (replay_folder("MBX_RECORD") == NULL || ep == NULL)
+        return;
+    pthread_mutex_lock(&lanes.lock);
+    for (size_t i = 0; i < lanes.early_count; i++)
+        is_noted = is_noted || lanes.early[i] == ep;
+    for (size_t i = 0; i < lanes.count; i++) /* another thread of a lane */
+        is_noted = is_noted || lanes.all[i]->ep == ep;
+    if (!is_noted && lanes.early_count < LANES_MAX)
+        lanes.early[lanes.early_count++] = ep;
+    pthread_mutex_unlock(&lanes.lock);
+}
+
+static bool take_early(const struct mbx_ep *ep)
+{
+    for (size_t i = 0; i < lanes.early_count; i++)
+        if (lanes.early[i] == ep) {
+            lanes.early[i] = lanes.early[--lanes.early_count];
+            return true;
+        }
+    return false;
+}
+
+void lane_forget_early(const struct mbx_ep *ep)
+{
+    pthread_mutex_lock(&lanes.lock);
+    (void)take_early(ep);
+    pthread_mutex_unlock(&lanes.lock);
 }
 
 static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
@@ -113,6 +165,8 @@ static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
     list_init(&lane->withheld);
     files_open(lane, number, &is);
     lane->ep = ep;
+    if (take_early(ep))
+        lane_spoil(lane, "a receive was posted before mbx_job_connect");
     atomic_store(&lanes.all[number - 1], lane);
     atomic_store(&lanes.count, number);
     lane_event_ends(lane);
@@ -120,7 +174,7 @@ static void lane_start(struct mbx_job *job, struct mbx_ep *ep)
 
 void lane_open(struct mbx_job *job, struct mbx_ep *ep)
 {
-    if (folder_set("MBX_RECORD") == NULL && folder_set("MBX_REPLAY") == NULL)
+    if (replay_folder("MBX_RECORD") == NULL && replay_folder("MBX_REPLAY") == NULL)
         return;
     set_log_level();
     if (lanes.is_child) {
@@ -129,6 +183,7 @@ void lane_open(struct mbx_job *job, struct mbx_ep *ep)
         return;
     }
     replay_line_of = source_line_in;
+    native_user.goes_on = is_to_go_on();
     pthread_mutex_lock(&lanes.lock);
     lane_start(job, ep);
     pthread_mutex_unlock(&lanes.lock);
@@ -146,8 +201,8 @@ static bool is_its_thread(struct lane *lane)
         lane->thread = pthread_self();
     lane->has_thread = true;
     is_its = pthread_equal(lane->thread, pthread_self());
-    if (!is_its && lane->writer != NULL)
-        replay_write_flag(lane->writer, REPLAY_THREADS);
+    if (!is_its && lane->events.writer != NULL)
+        replay_write_flag(lane->events.writer, REPLAY_THREADS);
     pthread_mutex_unlock(&lanes.lock);
     return is_its;
 }
@@ -172,16 +227,113 @@ struct lane *lane_first(void)
     return lane != NULL && atomic_load(&lane->ep) != NULL && is_its_thread(lane) ? lane : NULL;
 }
 
-void lane_spoil(struct lane *lane, const char *why)
+/* Does this thread make the events of this lane, which is replayed? */
+static bool is_replayed_here(struct lane *lane)
 {
-    if (lane->writer == NULL || lane->is_useless)
-        return;
-    lane->is_useless = true;
-    LOG_WARN("record: rank %u: %s: " REPLAY_REFUSAL, lane->rank, why);
-    replay_write_flag(lane->writer, REPLAY_UNSEEN);
+    bool is_its;
+
+    pthread_mutex_lock(&lanes.lock);
+    is_its = lane->has_thread && pthread_equal(lane->thread, pthread_self());
+    pthread_mutex_unlock(&lanes.lock);
+    return is_its && lane->events.judge != NULL;
+}
+
+bool lane_move_others(const struct lane *lane)
+{
+    size_t count = atomic_load(&lanes.count);
+    bool has_some = false;
+
+    for (size_t i = 0; i < count && (lane == NULL || count > 1); i++) {
+        struct lane *other = atomic_load(&lanes.all[i]);
+
+        if (other == lane || !is_replayed_here(other))
+            continue;
+        (void)native_next()->mbx_progress(other->ep);
+        has_some = true;
+    }
+    return has_some;
+}
+
+int lane_wait(struct lane *lane, mbx_request request, struct mbx_completion *entry)
+{
+    const struct native_next *next = native_next();
+    int err, checks = 0;
+
+    if (!lane_move_others(lane))
+        return next->mbx_wait(lane->ep, request, -1, entry);
+    while ((err = next->mbx_wait(lane->ep, request, 0, entry)) == -ETIMEDOUT) {
+        (void)lane_move_others(lane);
+        if (++checks % LANE_CHECKS_BEFORE_YIELD == 0)
+            sched_yield();
+    }
+    return err;
+}
+
+/* ---- fences ---- */
+
+struct fence {
+    struct mbx_job *job;
+    int err;
+    atomic_bool is_over;
+};
+
+static void *run_fence(void *arg)
+{
+    struct fence *fence = arg;
+
+    fence->err = native_next()->mbx_job_fence(fence->job);
+    atomic_store(&fence->is_over, true);
+    return NULL;
+}
+
+/* Starts a thread that gets no signal.  False: there is none. */
+static bool start_fence(struct fence *fence, pthread_t *thread)
+{
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(thread, NULL, run_fence, fence);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err == 0;
+}
+
+/* All ranks connect their endpoints in the same order, so that all of them make this fence, or none. */
+int lane_fence_to_connect(struct mbx_job *job)
+{
+    bool is_wanted = replay_folder("MBX_REPLAY") != NULL && atomic_load(&lanes.count) > 0;
+
+    return is_wanted ? lane_fence(job) : 0;
+}
+
+int lane_fence(struct mbx_job *job)
+{
+    struct fence fence = {.job = job};
+    pthread_t thread;
+    int checks = 0;
+
+    if (!lane_move_others(NULL) || !start_fence(&fence, &thread))
+        return native_next()->mbx_job_fence(job);
+    while (!atomic_load(&fence.is_over)) {
+        (void)lane_move_others(NULL);
+        if (++checks % LANE_CHECKS_BEFORE_YIELD == 0)
+            sched_yield();
+    }
+    pthread_join(thread, NULL);
+    return fence.err;
 }
 
 /* ---- recording ---- */
+
+void lane_spoil(struct lane *lane, const char *why)
+{
+    if (lane->events.writer == NULL || lane->is_useless)
+        return;
+    lane->is_useless = true;
+    LOG_WARN("record: rank %u: %s: " REPLAY_REFUSAL, lane->rank, why);
+    replay_write_flag(lane->events.writer, REPLAY_UNSEEN);
+}
 
 struct replay_outcome lane_outcome_of_result(int result)
 {
@@ -202,97 +354,10 @@ bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result)
     return true;
 }
 
-/* Adds the place of the call in the program.  A detail gets none, because its event has it. */
-static struct replay_signature placed(struct lane *lane, const struct replay_signature *now)
-{
-    struct replay_signature with = *now;
-
-    with.place = replay_is_detail(now->kind) ? 0 : replay_write_place(lane->writer);
-    return with;
-}
-
-void lane_record(struct lane *lane, const struct replay_signature *now,
-                 struct replay_outcome outcome)
-{
-    struct replay_signature with;
-
-    if (lane->writer == NULL ||
-        (outcome.result == REPLAY_FALSE && replay_write_again(lane->writer, now)))
-        return;
-    with = placed(lane, now);
-    replay_write_event(lane->writer, &with, &outcome);
-}
-
-uint64_t lane_record_post(struct lane *lane, const struct replay_signature *now)
-{
-    struct replay_signature with;
-
-    if (lane->writer == NULL)
-        return 0;
-    with = placed(lane, now);
-    return replay_write_post(lane->writer, &with);
-}
-
 void lane_record_post_upper(struct lane *lane, const struct replay_signature *half)
 {
-    if (lane->writer != NULL)
-        (void)replay_write_post_detail(lane->writer, half);
-}
-
-/* ---- replaying ---- */
-
-static void go_free(struct lane *lane)
-{
-    lane->is_free = true;
-    op_post_withheld(lane);
-}
-
-static void diverge(struct lane *lane, const struct replay_signature *now)
-{
-    replay_judge_say(lane->judge, now, NULL, is_to_go_on());
-    if (!is_to_go_on()) {
-        fflush(NULL); /* what the program has written */
-        _Exit(STATUS_DIVERGED);
-    }
-    go_free(lane);
-}
-
-bool lane_replays(struct lane *lane, const struct replay_signature *now,
-                  struct replay_outcome *outcome)
-{
-    if (!lane_is_replaying(lane))
-        return false;
-    switch (replay_judge(lane->judge, now, outcome)) {
-    case REPLAY_AGREES:
-        return true;
-    case REPLAY_OVER:
-        go_free(lane);
-        return false;
-    case REPLAY_DIFFERS:
-        diverge(lane, now);
-        return false;
-    }
-    return false;
-}
-
-void lane_refuse(struct lane *lane, const struct replay_signature *now, const char *why)
-{
-    replay_judge_refuse(lane->judge, why);
-    diverge(lane, now);
-}
-
-const char *lane_why_not(const struct replay_outcome *outcome)
-{
-    return outcome->result == REPLAY_FAILED
-               ? "what happened here is not replayed: a process had failed, a send was "
-                 "cancelled, or data of a one-sided access arrived"
-               : "the recorded outcome does not fit this call";
-}
-
-void lane_event_ends(struct lane *lane)
-{
-    if (lane_is_replaying(lane) && replay_judge_is_over(lane->judge))
-        go_free(lane);
+    if (lane->events.writer != NULL)
+        (void)replay_write_post_detail(lane->events.writer, half);
 }
 
 /* ---- calls whose result is a number ---- */
@@ -303,11 +368,9 @@ static struct replay_signature signature_of_call(enum replay_call call)
 }
 
 /* The greatest number that a call returns. */
-static const uint64_t most_of_call[REPLAY_CALLS] = {[REPLAY_PROGRESS] = INT_MAX,
-                                                    [REPLAY_READY] = 1,
-                                                    [REPLAY_IDLE] = 1,
-                                                    [REPLAY_TRY_SEND] = 1,
-                                                    [REPLAY_SEND_AT_ONCE] = 1};
+static const uint64_t most_of_call[REPLAY_CALLS] = {
+    [REPLAY_PROGRESS] = INT_MAX, [REPLAY_READY] = 1,        [REPLAY_IDLE] = 1,
+    [REPLAY_TRY_SEND] = 1,       [REPLAY_SEND_AT_ONCE] = 1, [REPLAY_CLOSE] = 1};
 
 static bool result_of_call(enum replay_call call, const struct replay_outcome *outcome,
                            int *result)
@@ -329,7 +392,7 @@ bool lane_call_is_replayed(struct lane *lane, enum replay_call call, int *result
         return false;
     if (result_of_call(call, &outcome, result))
         return true;
-    lane_refuse(lane, &now, lane_why_not(&outcome));
+    lane_refuse(lane, &now, lane_why_not(lane, &outcome));
     return false;
 }
 
@@ -341,44 +404,32 @@ void lane_call_ends(struct lane *lane, enum replay_call call, int result)
     lane_event_ends(lane);
 }
 
-/* ---- choices of the program ---- */
-
-int lane_choice(struct lane *lane, uint64_t site, uint64_t *value)
-{
-    struct replay_signature now = {
-        .source = (int32_t)(site >> 32), .tag = (int32_t)site, .kind = REPLAY_CHOICE};
-    struct replay_outcome outcome;
-    bool is_replayed = lane_replays(lane, &now, &outcome);
-
-    if (is_replayed && outcome.result != REPLAY_VALUE) {
-        lane_refuse(lane, &now, lane_why_not(&outcome));
-        is_replayed = false;
-    }
-    if (is_replayed)
-        *value = outcome.value;
-    lane_record(lane, &now, lane_outcome(REPLAY_VALUE, *value));
-    lane_event_ends(lane);
-    if (is_replayed)
-        return MBX_CHOICE_REPLAYED;
-    return lane->writer != NULL ? MBX_CHOICE_RECORDED : MBX_CHOICE_FREE;
-}
-
 /* ---- closing ---- */
+
+void lane_exit(int status)
+{
+    size_t count = status == 0 ? atomic_load(&lanes.count) : 0;
+    bool is_right = true;
+
+    for (size_t i = 0; i < count; i++) {
+        struct lane *lane = atomic_load(&lanes.all[i]);
+
+        if (atomic_load(&lane->ep) != NULL && lane_is_replaying(lane))
+            is_right = replay_judge_ends(lane->events.judge, REPLAY_NOT_COUNTED,
+                                         native_user.goes_on) &&
+                       is_right;
+    }
+    if (!is_right && !native_user.goes_on)
+        end_rank();
+}
 
 void lane_close(struct lane *lane)
 {
-    bool is_right = !lane_is_replaying(lane) ||
-                    replay_judge_ends(lane->judge, REPLAY_NOT_COUNTED, is_to_go_on());
+    bool is_right = replay_lane_close(&lane->events, REPLAY_NOT_COUNTED);
 
-    replay_write_close(lane->writer);
-    replay_judge_close(lane->judge);
     op_forget_all(lane);
     mem_free(lane->numbers);
-    lane->writer = NULL;
-    lane->judge = NULL;
     atomic_store(&lane->ep, NULL);
-    if (!is_right && !is_to_go_on()) {
-        fflush(NULL); /* what the program has written */
-        _Exit(STATUS_DIVERGED);
-    }
+    if (!is_right && !native_user.goes_on)
+        end_rank();
 }

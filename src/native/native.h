@@ -40,7 +40,8 @@
     CALL(mbx_wait_any) CALL(mbx_progress) CALL(mbx_poll) CALL(mbx_ready)                    \
     CALL(mbx_wait_queues) CALL(mbx_sleep) CALL(mbx_arm) CALL(mbx_peek) CALL(mbx_release)    \
     CALL(mbx_idle) CALL(mbx_write) CALL(mbx_read) CALL(mbx_atomic) CALL(mbx_choice)         \
-    CALL(mbx_job_rank) CALL(mbx_job_size) CALL(mbx_inject) CALL(mbx_discard)
+    CALL(mbx_job_rank) CALL(mbx_job_size) CALL(mbx_inject) CALL(mbx_discard)                \
+    CALL(mbx_job_fence)
 /* clang-format on */
 
 struct native_next {
@@ -71,10 +72,8 @@ struct envelope {
 
 /* The sequence of events of one endpoint. */
 struct lane {
-    struct mbx_ep *_Atomic ep;    /* NULL: it is closed */
-    struct replay_writer *writer; /* or NULL */
-    struct replay_judge *judge;   /* or NULL */
-    bool is_free;                 /* the record has ended, or the program has diverged */
+    struct mbx_ep *_Atomic ep; /* NULL: it is closed */
+    struct replay_lane events;
     bool has_thread, is_useless;
     pthread_t thread;
     uint32_t rank, size;
@@ -101,6 +100,28 @@ struct lane *lane_first(void);
 
 void lane_close(struct lane *lane);
 
+/* The program posts a receive on an endpoint without a lane: if a job connects it later, its record lacks that receive. */
+void lane_note_early(struct mbx_ep *ep);
+void lane_forget_early(const struct mbx_ep *ep); /* it is closed */
+
+/* exit() with this status.  If it is 0, an endpoint that is still replayed diverges, because the recorded program went on. */
+void lane_exit(int status);
+
+/* Makes progress on the endpoints of this thread that are replayed, except this one (or NULL): the record may have had
+ * it in calls whose results are replayed at once.  False: there are none. */
+bool lane_move_others(const struct lane *lane);
+
+/* Checks that find nothing before the core is yielded: another process may need it. */
+#define LANE_CHECKS_BEFORE_YIELD 32
+
+/* mbx_wait() without a timeout, and mbx_job_fence(), with that progress. */
+int lane_wait(struct lane *lane, mbx_request request, struct mbx_completion *entry);
+int lane_fence(struct mbx_job *job);
+
+/* As lane_fence(), for mbx_job_connect().  While a replay waits there, other ranks may wait for its progress on another
+ * endpoint; after this fence all ranks are there. */
+int lane_fence_to_connect(struct mbx_job *job);
+
 /* Warns, and marks the record as one that cannot be replayed, because it lacks the result of a call.  why: the reason, in
  * a few words. */
 void lane_spoil(struct lane *lane, const char *why);
@@ -116,50 +137,65 @@ struct replay_outcome lane_outcome_of_result(int result);
 /* The result of a call that returned 0 ("no") or a negative errno.  False: it did not. */
 bool lane_result_of_outcome(const struct replay_outcome *outcome, int *result);
 
-/* Compares this event with the next one in the record.  True: they agree, and *outcome is the recorded outcome.  False: the
- * call does what it would do without a record. */
-bool lane_replays(struct lane *lane, const struct replay_signature *now,
-                  struct replay_outcome *outcome);
+/* These are the functions of replay_lane. */
+static inline bool lane_replays(struct lane *lane, const struct replay_signature *now,
+                                struct replay_outcome *outcome)
+{
+    return replay_lane_agrees(&lane->events, now, NULL, outcome);
+}
 
-/* Is this endpoint replayed, and has it neither diverged nor reached the end of its record? */
 static inline bool lane_is_replaying(const struct lane *lane)
 {
-    return lane->judge != NULL && !lane->is_free;
+    return replay_lane_is_replaying(&lane->events);
 }
 
 /* The recorded outcome is not possible here: the program diverges.  why: the reason. */
-void lane_refuse(struct lane *lane, const struct replay_signature *now, const char *why);
+static inline void lane_refuse(struct lane *lane, const struct replay_signature *now,
+                               const char *why)
+{
+    replay_lane_refuse(&lane->events, now, NULL, why);
+}
 
-/* The reason that this outcome does not fit a call. */
-const char *lane_why_not(const struct replay_outcome *outcome);
+static inline const char *lane_why_not(const struct lane *lane,
+                                       const struct replay_outcome *outcome)
+{
+    return replay_lane_why_not(&lane->events, outcome);
+}
 
-void lane_record(struct lane *lane, const struct replay_signature *now,
-                 struct replay_outcome outcome);
+static inline void lane_record(struct lane *lane, const struct replay_signature *now,
+                               struct replay_outcome outcome)
+{
+    replay_lane_record(&lane->events, now, outcome);
+}
 
-/* Records a receive that is still open.  Returns the number of its event; 0: nothing is recorded. */
-uint64_t lane_record_post(struct lane *lane, const struct replay_signature *now);
+static inline void lane_event_ends(struct lane *lane)
+{
+    replay_lane_event_ends(&lane->events);
+}
 
 /* Adds an item, with the next number, for the upper half of the tag that this receive will get. */
 void lane_record_post_upper(struct lane *lane, const struct replay_signature *half);
-
-/* To be called after each event: at the end of its record, the endpoint continues freely. */
-void lane_event_ends(struct lane *lane);
 
 /* Calls whose result is one number.  lane_call_is_replayed(): true: *result is the recorded number. */
 bool lane_call_is_replayed(struct lane *lane, enum replay_call call, int *result);
 void lane_call_ends(struct lane *lane, enum replay_call call, int result);
 
-/* The program calls mbx_choice(). */
-int lane_choice(struct lane *lane, uint64_t site, uint64_t *value);
-
 /* ---- ops.c ---- */
 
 enum op_kind { OP_OTHER, OP_SEND, OP_EXACT, OP_WILD };
+
+/* The reason for which a receive is withheld. */
+enum withheld_why {
+    WITHHELD_CANCELLED, /* it was cancelled in time */
+    WITHHELD_OPEN,      /* it has no match in the record */
+    WITHHELD_LATER      /* an open one that was posted before it accepts whatever it accepts */
+};
 
 /* A receive of the program that is not posted, because it got no message in the record. */
 struct withheld {
     struct list node; /* of lane->withheld, in the order of the posts */
     struct op *op;
+    enum withheld_why why;
     bool is_cancelled;
     struct envelope asked;
     void *buf;
@@ -198,8 +234,21 @@ uint64_t op_reported(struct lane *lane, struct mbx_completion *entry);
 /* Does this entry report the death of a peer?  A call that gets it is not replayed. */
 bool op_has_failed(const struct mbx_completion *entry);
 
+/* Does an open receive that is withheld accept every message that this one, without wildcards, accepts? */
+bool op_is_later(const struct lane *lane, const struct envelope *exact);
+
+/* Will this operation end?  A receive that was only later than an open one has got a message, if the program waits for it
+ * before the end of the record: it is posted here. */
+bool op_can_end(struct lane *lane, struct op *op);
+
+/* An open receive was cancelled: posts the receives that were withheld only because they were later. */
+void op_post_freed(struct lane *lane);
+
 /* Posts the withheld receives as the program has asked for them. */
 void op_post_withheld(struct lane *lane);
+
+/* A send whose completion the program has not got, or NULL. */
+struct op *op_any_send(struct lane *lane);
 
 void op_forget_all(struct lane *lane);
 
@@ -235,5 +284,8 @@ const struct mbx_completion *wait_peek(struct lane *lane, unsigned queues);
 void wait_release(struct lane *lane, const struct mbx_completion *completion);
 bool wait_has_peeked(const struct lane *lane, unsigned queues);
 int wait_cancel(struct lane *lane, mbx_request handle);
+
+/* Waits for a request, and takes its entry.  False: it will never be complete. */
+bool wait_take(struct lane *lane, mbx_request handle, struct mbx_completion *entry);
 
 #endif

@@ -141,16 +141,14 @@ static void record_end(struct lane *lane, const struct op *op,
 {
     struct replay_outcome outcome, upper = recv_outcome_of_upper(entry->status.tag);
 
-    if (lane->writer == NULL)
-        return;
     if (op->kind == OP_EXACT && entry->error == -ECANCELED)
-        replay_write_cancelled(lane->writer, op->event);
+        replay_lane_cancelled(&lane->events, op->event);
     if (op->kind != OP_WILD || op->event == 0)
         return;
     outcome = outcome_of(entry);
     if (op->is_wide && outcome.result == REPLAY_MESSAGE)
-        replay_write_fill(lane->writer, op->event + 1, &upper);
-    replay_write_fill(lane->writer, op->event, &outcome);
+        replay_lane_fill(&lane->events, op->event + 1, upper);
+    replay_lane_fill(&lane->events, op->event, outcome);
 }
 
 /* The program has cancelled a withheld receive.  The entry is of the one in its place: so its envelope is
@@ -196,7 +194,7 @@ static int post_one(struct lane *lane, struct op *op)
 
     if (err == 0)
         err = next->mbx_cancel(ep, op->real);
-    while (err == 0 && (err = next->mbx_wait(ep, op->real, -1, &ended)) == -EINTR)
+    while (err == 0 && (err = lane_wait(lane, op->real, &ended)) == -EINTR)
         err = 0;
     if (err == 0)
         err = next->mbx_recv(ep, w->asked.source, w->asked.context_id, w->asked.tag,
@@ -208,20 +206,91 @@ static int post_one(struct lane *lane, struct op *op)
     return hash_add(&lane->by_real, &by_real, NULL, &op);
 }
 
+static void post_or_exit(struct lane *lane, struct op *op)
+{
+    int err = post_one(lane, op);
+
+    if (err == 0)
+        return;
+    LOG_ERROR("replay: rank %u: a receive that was withheld cannot be posted: %s", lane->rank,
+              strerrordesc_np(-err));
+    _Exit(1);
+}
+
 void op_post_withheld(struct lane *lane)
 {
     struct list *node, *after;
 
     list_for_each_safe (node, after, &lane->withheld) {
         struct withheld *w = container_of(node, struct withheld, node);
-        int err = w->is_cancelled ? 0 : post_one(lane, w->op);
 
-        if (err < 0) {
-            LOG_ERROR("replay: rank %u: a receive that was withheld cannot be posted: %s",
-                      lane->rank, strerrordesc_np(-err));
-            _Exit(1);
-        }
+        if (!w->is_cancelled)
+            post_or_exit(lane, w->op);
     }
+}
+
+static bool op_accepts(const struct envelope *by, const struct envelope *exact)
+{
+    return by->context_id == exact->context_id &&
+           (by->source == MBX_ANY_SOURCE || by->source == exact->source) &&
+           ((by->tag ^ exact->tag) & ~by->ignore) == 0;
+}
+
+bool op_is_later(const struct lane *lane, const struct envelope *exact)
+{
+    const struct list *node;
+
+    list_for_each (node, &lane->withheld) {
+        const struct withheld *w = container_of(node, struct withheld, node);
+
+        if (w->why == WITHHELD_OPEN && !w->is_cancelled && op_accepts(&w->asked, exact))
+            return true;
+    }
+    return false;
+}
+
+void op_post_freed(struct lane *lane)
+{
+    struct list *node, *after;
+
+    list_for_each_safe (node, after, &lane->withheld) {
+        struct withheld *w = container_of(node, struct withheld, node);
+
+        if (w->why == WITHHELD_LATER && !op_is_later(lane, &w->asked))
+            post_or_exit(lane, w->op);
+    }
+}
+
+bool op_can_end(struct lane *lane, struct op *op)
+{
+    struct list *node, *after;
+    struct envelope asked;
+
+    if (op->withheld == NULL || op->withheld->is_cancelled)
+        return true;
+    if (op->withheld->why != WITHHELD_LATER)
+        return false;
+    asked = op->withheld->asked;
+    list_for_each_safe (node, after, &lane->withheld) {
+        struct withheld *w = container_of(node, struct withheld, node);
+
+        if (op->withheld != NULL && w->why == WITHHELD_LATER && op_accepts(&w->asked, &asked))
+            post_or_exit(lane, w->op); /* the earlier ones with this envelope first */
+    }
+    return true;
+}
+
+struct op *op_any_send(struct lane *lane)
+{
+    void *slot;
+
+    for (size_t at = 0; (slot = hash_next(&lane->by_number, &by_number, &at)) != NULL;) {
+        struct op *op = hash_pointer(slot);
+
+        if (op->kind == OP_SEND)
+            return op;
+    }
+    return NULL;
 }
 
 void op_forget_all(struct lane *lane)

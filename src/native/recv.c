@@ -21,9 +21,6 @@
  * context id, the last one, and a random tag. */
 #define NOWHERE MBX_CONTEXT_MAX
 
-/* Probes that find nothing before the core is yielded: another process may need it. */
-#define CHECKS_BEFORE_YIELD 32
-
 struct message {
     uint32_t source;
     uint64_t tag;
@@ -99,6 +96,7 @@ struct plan {
     struct envelope post;
     struct op op;
     bool is_withheld;
+    enum withheld_why why;
     int result; /* < 0: nothing is posted, and the call returns this */
 };
 
@@ -110,15 +108,31 @@ static void plan_recorded(struct lane *lane, struct plan *plan,
     struct message message;
     bool is_found = message_of(lane, &upper_half_of_recv, &asked, outcome, &message);
 
-    if (lane->is_free)
+    if (lane->events.is_free)
         return;
     if (is_found)
         plan->post =
             (struct envelope){message.source, asked.context_id, message.tag, .ignore = 0};
-    else if (outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED)
-        plan->is_withheld = !replay_judge_is_over(lane->judge);
-    else if (outcome->result != REPLAY_ERROR || !lane_result_of_outcome(outcome, &plan->result))
-        lane_refuse(lane, now, lane_why_not(outcome));
+    else if (outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED) {
+        plan->is_withheld = !replay_judge_is_over(lane->events.judge);
+        plan->why = outcome->result == REPLAY_OPEN ? WITHHELD_OPEN : WITHHELD_CANCELLED;
+    } else if (outcome->result != REPLAY_ERROR ||
+               !lane_result_of_outcome(outcome, &plan->result))
+        lane_refuse(lane, now, lane_why_not(lane, outcome));
+}
+
+/* A receive without wildcards is not in the record. */
+static void plan_exact(struct lane *lane, struct plan *plan)
+{
+    plan->op.event = ++lane->receives;
+    if (!lane_is_replaying(lane))
+        return;
+    if (replay_judge_is_cancelled(lane->events.judge, lane->receives)) {
+        plan->is_withheld = true;
+    } else if (replay_judge_is_cut(lane->events.judge) && op_is_later(lane, &plan->post)) {
+        plan->is_withheld = true;
+        plan->why = WITHHELD_LATER;
+    }
 }
 
 static struct plan plan_of(struct lane *lane, const struct envelope *asked)
@@ -128,16 +142,14 @@ static struct plan plan_of(struct lane *lane, const struct envelope *asked)
     struct replay_outcome outcome;
 
     if (!is_wild(asked)) {
-        plan.op.event = ++lane->receives;
-        plan.is_withheld =
-            lane_is_replaying(lane) && replay_judge_is_cancelled(lane->judge, lane->receives);
+        plan_exact(lane, &plan);
         return plan;
     }
     plan.op.kind = OP_WILD;
     plan.op.is_wide = is_wide(asked);
     if (lane_replays(lane, &now, &outcome))
         plan_recorded(lane, &plan, &now, &outcome);
-    plan.op.event = lane_record_post(lane, &now);
+    plan.op.event = replay_lane_post(&lane->events, &now);
     if (plan.op.is_wide)
         lane_record_post_upper(lane, &upper_half_of_recv);
     return plan;
@@ -159,7 +171,7 @@ static int post_nowhere(struct lane *lane, const struct plan *plan, void *buf, s
         mem_free(w);
         return err;
     }
-    *w = (struct withheld){.asked = plan->post, .buf = buf, .size = size};
+    *w = (struct withheld){.why = plan->why, .asked = plan->post, .buf = buf, .size = size};
     if (options != NULL)
         w->options = *options;
     if (options != NULL && options->flags & MBX_LAYOUT) {
@@ -173,10 +185,8 @@ static int post_nowhere(struct lane *lane, const struct plan *plan, void *buf, s
 /* The call has failed, so no message will come. */
 static void record_error(struct lane *lane, const struct plan *plan, int err)
 {
-    struct replay_outcome outcome = lane_outcome_of_result(err);
-
-    if (lane->writer != NULL && plan->op.event != 0 && plan->op.kind == OP_WILD)
-        replay_write_fill(lane->writer, plan->op.event, &outcome);
+    if (plan->op.event != 0 && plan->op.kind == OP_WILD)
+        replay_lane_fill(&lane->events, plan->op.event, lane_outcome_of_result(err));
 }
 
 int recv_post(struct lane *lane, const struct envelope *asked, void *buf, size_t size,
@@ -246,8 +256,8 @@ static enum look look(struct lane *lane, const struct envelope *asked,
         return LOOK_NOT;
     if (message_of(lane, &upper_half, asked, outcome, message))
         return LOOK_FOR;
-    if (!lane->is_free)
-        lane_refuse(lane, now, lane_why_not(outcome));
+    if (!lane->events.is_free)
+        lane_refuse(lane, now, lane_why_not(lane, outcome));
     return LOOK_FREELY;
 }
 
@@ -262,7 +272,7 @@ static int recv_take_message(struct lane *lane, uint32_t context_id,
     int err = next->mbx_recv(lane->ep, message->source, context_id, message->tag, 0, buf, size,
                              NULL, &request);
 
-    while (err == 0 && (err = next->mbx_wait(lane->ep, request, -1, &entry)) == -EINTR)
+    while (err == 0 && (err = lane_wait(lane, request, &entry)) == -EINTR)
         err = 0;
     if (err < 0)
         return err;
@@ -315,9 +325,11 @@ static int probe_until_there(struct lane *lane, const struct envelope *asked,
 {
     int found, checks = 0;
 
-    while ((found = probe(lane, asked, status, message)) == 0)
-        if (++checks % CHECKS_BEFORE_YIELD == 0)
+    while ((found = probe(lane, asked, status, message)) == 0) {
+        (void)lane_move_others(lane);
+        if (++checks % LANE_CHECKS_BEFORE_YIELD == 0)
             sched_yield();
+    }
     return found;
 }
 

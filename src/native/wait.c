@@ -19,17 +19,16 @@ static struct replay_signature signature_of(enum replay_kind kind, int count)
         .requests = (uint8_t)(count >= 0 && (unsigned)count < most ? (unsigned)count : most)};
 }
 
-/* Waits for a request, and takes its entry.  False: it will never be complete. */
-static bool wait_take(struct lane *lane, mbx_request handle, struct mbx_completion *entry)
+bool wait_take(struct lane *lane, mbx_request handle, struct mbx_completion *entry)
 {
-    const struct op *op = op_find(lane, handle);
+    struct op *op = op_find(lane, handle);
     struct mbx_completion own, *out = entry != NULL ? entry : &own;
     int err;
 
-    if (op == NULL || (op->withheld != NULL && !op->withheld->is_cancelled))
+    if (op == NULL || !op_can_end(lane, op))
         return false;
     do
-        err = native_next()->mbx_wait(lane->ep, op->real, -1, out);
+        err = lane_wait(lane, op->real, out);
     while (err == -EINTR);
     if (err < 0)
         return false;
@@ -67,7 +66,7 @@ static bool one_replayed(struct lane *lane, const struct replay_signature *now,
         (void)native_next()->mbx_progress(lane->ep);
         return true;
     }
-    lane_refuse(lane, now, lane_why_not(&outcome));
+    lane_refuse(lane, now, lane_why_not(lane, &outcome));
     return false;
 }
 
@@ -95,14 +94,13 @@ int wait_test(struct lane *lane, mbx_request handle, struct mbx_completion *comp
 /* A wait without a timeout is no event: it ends when the request is complete. */
 static int wait_for_ever(struct lane *lane, mbx_request handle, struct mbx_completion *out)
 {
-    const struct op *op = op_find(lane, handle);
+    struct op *op = op_find(lane, handle);
     struct replay_signature now = signature_of(REPLAY_MBX_WAIT, 1);
     int err;
 
-    if (lane_is_replaying(lane) && op != NULL && op->withheld != NULL &&
-        !op->withheld->is_cancelled)
+    if (lane_is_replaying(lane) && op != NULL && !op_can_end(lane, op))
         lane_refuse(lane, &now, "it waits for a receive that got no message in the record");
-    err = native_next()->mbx_wait(lane->ep, op_real(lane, handle), -1, out);
+    err = lane_wait(lane, op_real(lane, handle), out);
     if (err == 0)
         op_reported(lane, out);
     return err;
@@ -257,7 +255,7 @@ static bool any_replayed(struct lane *lane, const struct replay_signature *now,
         *result = 1;
         return true;
     }
-    lane_refuse(lane, now, lane_why_not(&outcome));
+    lane_refuse(lane, now, lane_why_not(lane, &outcome));
     return false;
 }
 
@@ -289,7 +287,7 @@ static bool next_index(struct lane *lane, const struct replay_signature *now, ui
     *index = outcome.value;
     if (outcome.result == REPLAY_AT)
         return true;
-    lane_refuse(lane, now, lane_why_not(&outcome));
+    lane_refuse(lane, now, lane_why_not(lane, &outcome));
     return false;
 }
 
@@ -339,7 +337,7 @@ static int some_with_entries(struct lane *lane, enum replay_kind kind, mbx_reque
             result =
                 some_replayed(lane, &now, requests, count, outcome.value, indices, entries);
         else
-            lane_refuse(lane, &now, lane_why_not(&outcome));
+            lane_refuse(lane, &now, lane_why_not(lane, &outcome));
         is_replayed = result > 0;
     }
     if (!is_replayed)
@@ -524,7 +522,7 @@ int wait_poll(struct lane *lane, unsigned queues, struct mbx_completion *entries
             is_replayed =
                 (found = poll_replayed(lane, &now, entries, count, outcome.value, numbers)) > 0;
         else if (!is_replayed)
-            lane_refuse(lane, &now, lane_why_not(&outcome));
+            lane_refuse(lane, &now, lane_why_not(lane, &outcome));
     }
     if (!is_replayed)
         found = poll_usual(lane, queues, entries, count, numbers);
@@ -586,7 +584,12 @@ static int cancel_again(struct lane *lane, struct op *op)
 {
     if (op->withheld == NULL)
         return 0;
+    if (op->withheld->why == WITHHELD_LATER) {
+        (void)op_can_end(lane, op);
+        return 0;
+    }
     op->withheld->is_cancelled = true;
+    op_post_freed(lane);
     return native_next()->mbx_cancel(lane->ep, op->real);
 }
 
@@ -604,7 +607,7 @@ int wait_cancel(struct lane *lane, mbx_request handle)
     } else if (outcome.result == REPLAY_TRUE && op->kind != OP_SEND) {
         result = cancel_again(lane, op);
     } else if (outcome.result != REPLAY_ERROR || !lane_result_of_outcome(&outcome, &result)) {
-        lane_refuse(lane, &now, lane_why_not(&outcome));
+        lane_refuse(lane, &now, lane_why_not(lane, &outcome));
         result = native_next()->mbx_cancel(lane->ep, op->real);
     }
     lane_record(lane, &now, outcome_of_cancel(op, result));

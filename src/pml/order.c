@@ -29,10 +29,14 @@
 #include "base/log.h"
 #include "base/source_line.h"
 
-/* The exit status of a job that diverged. */
-#define STATUS_DIVERGED 87
-
 struct order pml_order = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct replay_user order_user = {
+    .go_free = order_go_free,
+    .end_job = order_end_job,
+    .failed =
+        "a process had failed at this point of the record; process failures are not replayed",
+};
 
 /* ---- which calls are events ---- */
 
@@ -63,126 +67,12 @@ struct replay_outcome order_outcome_of_status(const ompi_status_public_t *status
     return replay_message(status->MPI_SOURCE, status->MPI_TAG, status->_ucount);
 }
 
-/* ---- recording ---- */
-
-static inline void record_lock(void)
-{
-    if (unlikely(pml.may_share))
-        pthread_mutex_lock(&pml_order.lock);
-}
-
-static inline void record_unlock(void)
-{
-    if (unlikely(pml.may_share))
-        pthread_mutex_unlock(&pml_order.lock);
-}
-
-/* Adds the place where the program has called.  An index has none: its call has one.  Only one thread makes the events of a
- * lane, and it does not hold the lock here: this may take the loader's lock, whose holder may run a constructor that calls
- * MPI. */
-static struct replay_signature signature_placed(struct order_lane *lane,
-                                                const struct replay_signature *signature)
-{
-    struct replay_signature placed = *signature;
-
-    placed.place = signature->kind == REPLAY_INDEX ? 0 : replay_write_place(lane->writer);
-    return placed;
-}
-
-void order_record(struct order_lane *lane, const struct replay_signature *signature,
-                  struct replay_outcome outcome)
-{
-    struct replay_signature placed;
-
-    if (lane->writer == NULL)
-        return;
-    if (outcome.result == REPLAY_FALSE) {
-        bool is_again;
-
-        record_lock();
-        is_again = replay_write_again(lane->writer, signature);
-        record_unlock();
-        if (is_again)
-            return;
-    }
-    placed = signature_placed(lane, signature);
-    record_lock();
-    replay_write_event(lane->writer, &placed, &outcome);
-    record_unlock();
-}
-
-uint64_t order_record_post(struct order_lane *lane, const struct replay_signature *signature)
-{
-    struct replay_signature placed;
-    uint64_t number;
-
-    if (lane->writer == NULL)
-        return 0;
-    placed = signature_placed(lane, signature);
-    record_lock();
-    number = replay_write_post(lane->writer, &placed);
-    record_unlock();
-    return number;
-}
-
-void order_record_fill(struct order_lane *lane, uint64_t number, struct replay_outcome outcome)
-{
-    if (lane->writer == NULL)
-        return;
-    record_lock();
-    replay_write_fill(lane->writer, number, &outcome);
-    record_unlock();
-}
-
-void order_record_cancelled(struct order_lane *lane, uint64_t receive)
-{
-    if (lane->writer == NULL)
-        return;
-    record_lock();
-    replay_write_cancelled(lane->writer, receive);
-    record_unlock();
-}
-
 /* ---- replaying ---- */
 
 void order_end_job(void)
 {
-    (void)MPI_Abort(MPI_COMM_WORLD, STATUS_DIVERGED);
-    _exit(STATUS_DIVERGED); /* it returns if another thread ends the job already */
-}
-
-static void diverge(struct order_lane *lane, const struct replay_signature *now,
-                    const ompi_communicator_t *comm)
-{
-    replay_judge_say(lane->judge, now, comm != NULL ? comm->c_name : NULL, pml_order.goes_on);
-    if (!pml_order.goes_on)
-        order_end_job();
-    order_go_free(lane);
-}
-
-bool order_is_replayed(struct order_lane *lane, const struct replay_signature *now,
-                       const ompi_communicator_t *comm, struct replay_outcome *outcome)
-{
-    if (lane->judge == NULL || lane->is_free)
-        return false;
-    switch (replay_judge(lane->judge, now, outcome)) {
-    case REPLAY_AGREES:
-        return true;
-    case REPLAY_OVER:
-        order_go_free(lane);
-        return false;
-    case REPLAY_DIFFERS:
-        diverge(lane, now, comm);
-        return false;
-    }
-    return false;
-}
-
-void order_refuse(struct order_lane *lane, const struct replay_signature *now,
-                  const ompi_communicator_t *comm, const char *why)
-{
-    replay_judge_refuse(lane->judge, why);
-    diverge(lane, now, comm);
+    (void)MPI_Abort(MPI_COMM_WORLD, REPLAY_STATUS_DIVERGED);
+    _exit(REPLAY_STATUS_DIVERGED); /* it returns if another thread ends the job already */
 }
 
 bool order_fits(const struct replay_outcome *outcome, int src, int tag,
@@ -195,38 +85,13 @@ bool order_fits(const struct replay_outcome *outcome, int src, int tag,
            (tag == OMPI_ANY_TAG ? found >= 0 : found == tag);
 }
 
-const char *order_why_not(const struct replay_outcome *outcome)
-{
-    return outcome->result == REPLAY_FAILED
-               ? "a process had failed at this point of the record; process failures are not "
-                 "replayed"
-               : "the recorded outcome does not fit this call";
-}
-
 /* ---- choices of the program ---- */
 
 int order_choice(uint64_t site, uint64_t *value)
 {
-    struct replay_signature now = {
-        .source = (int32_t)(site >> 32), .tag = (int32_t)site, .kind = REPLAY_CHOICE};
     struct order_lane *lane = order_lane(NULL);
-    struct replay_outcome outcome;
-    bool is_replayed;
 
-    if (lane == NULL)
-        return MBX_CHOICE_FREE;
-    is_replayed = order_is_replayed(lane, &now, NULL, &outcome);
-    if (is_replayed && outcome.result != REPLAY_VALUE) {
-        order_refuse(lane, &now, NULL, order_why_not(&outcome));
-        is_replayed = false;
-    }
-    if (is_replayed)
-        *value = outcome.value;
-    order_record(lane, &now, order_outcome(REPLAY_VALUE, *value));
-    order_event_ends(lane);
-    if (is_replayed)
-        return MBX_CHOICE_REPLAYED;
-    return lane->writer != NULL ? MBX_CHOICE_RECORDED : MBX_CHOICE_FREE;
+    return lane != NULL ? replay_lane_choice(&lane->events, site, value) : MBX_CHOICE_FREE;
 }
 
 /* ---- opening ---- */
@@ -255,14 +120,6 @@ static uint64_t seed(void)
     return find_param("MBX_SHUFFLE", &param) ? strtoull(param.value, NULL, 10) : 0;
 }
 
-/* A folder, or NULL.  mbx_param_get() has no space for long ones. */
-static const char *folder_set(const char *name)
-{
-    const char *folder = environ_get(name);
-
-    return folder != NULL && folder[0] != '\0' ? folder : NULL;
-}
-
 /* Have processes of MPI spawned this one? */
 static bool is_spawned(void)
 {
@@ -280,10 +137,10 @@ static unsigned long spawned_number(void)
                       : (name != NULL ? strtoul(name, NULL, 10) & 0xffff : 0);
 }
 
-/* As folder_set(); a job that was spawned, whose ranks have the same numbers, has a folder in it. */
+/* As replay_folder(), since mbx_param_get() has no space for long ones; a job that was spawned, whose ranks have the same numbers, has a folder in it. */
 static const char *folder_of(const char *name, char path[PATH_MAX])
 {
-    const char *folder = folder_set(name);
+    const char *folder = replay_folder(name);
 
     if (folder == NULL || !is_spawned())
         return folder;
@@ -307,7 +164,8 @@ static void job_of(struct replay_job *job)
 
 bool pml_order_is_wanted(void)
 {
-    return folder_set("MBX_RECORD") != NULL || folder_set("MBX_REPLAY") != NULL || seed() != 0;
+    return replay_folder("MBX_RECORD") != NULL || replay_folder("MBX_REPLAY") != NULL ||
+           seed() != 0;
 }
 
 void pml_order_open(mca_pml_base_module_t *module)
@@ -319,7 +177,8 @@ void pml_order_open(mca_pml_base_module_t *module)
     order_recv_take(module);
     order_probe_take(module);
     /* mbx races knows one job */
-    if (folder_set("MBX_RECORD") != NULL && folder_set("MBX_TRACE") != NULL && !is_spawned())
+    if (replay_folder("MBX_RECORD") != NULL && replay_folder("MBX_TRACE") != NULL &&
+        !is_spawned())
         order_trace_take(module);
     if (is_shuffled)
         order_shuffle_take(module);
@@ -340,19 +199,19 @@ int pml_order_start(void)
     }
     job_of(&job);
     job.sees_get_status = order_preload_take();
-    pml_order.goes_on = is_to_go_on();
+    order_user.goes_on = is_to_go_on();
     replay_line_of = source_line_in;
     if (order_lanes_open(record_to, replay_from, &job) != OMPI_SUCCESS)
         return OMPI_ERR_NOT_FOUND;
     order_requests_take();
     if (seed() != 0)
         order_shuffle_start(seed(), job.rank);
-    pml_order.is_traced = pml_order.is_traced && pml_order.main.writer != NULL;
+    pml_order.is_traced = pml_order.is_traced && pml_order.main.events.writer != NULL;
     if (pml_order.is_traced)
         order_trace_start();
-    if (pml_order.main.writer != NULL && pml_order.main.judge == NULL && !pml_order.is_traced &&
-        !pml.may_share)
-        pml_order.tail = replay_write_tail(pml_order.main.writer);
+    if (pml_order.main.events.writer != NULL && pml_order.main.events.judge == NULL &&
+        !pml_order.is_traced && !pml.may_share)
+        pml_order.tail = replay_write_tail(pml_order.main.events.writer);
     order_event_ends(&pml_order.main);
     return OMPI_SUCCESS;
 }
@@ -364,8 +223,8 @@ void pml_order_close(void)
     order_preload_leave();
     pml_order.tail = NULL;
     has_diverged = !order_lanes_close();
-    if (has_diverged && !pml_order.goes_on) {
+    if (has_diverged && !order_user.goes_on) {
         fflush(NULL); /* what the program has written */
-        _exit(STATUS_DIVERGED);
+        _exit(REPLAY_STATUS_DIVERGED);
     }
 }

@@ -29,11 +29,9 @@ enum order_event {
 
 /* A sequence of events, which one thread makes: the whole program's, or, with threads, one communicator's. */
 struct order_lane {
-    struct replay_writer *writer; /* or NULL */
-    struct replay_judge *judge;   /* or NULL */
-    bool is_free;                 /* the record has ended, or the program has diverged */
-    uint64_t comms, receives;     /* counted so far */
-    uint64_t held;                /* events that were not true although they could have been */
+    struct replay_lane events; /* first: its address is the lane's */
+    uint64_t comms, receives;  /* counted so far */
+    uint64_t held;             /* events that were not true although they could have been */
     struct {
         pml_recv_t **recvs; /* in the order in which the program has posted */
         size_t count, slots;
@@ -46,12 +44,13 @@ extern struct order {
     struct order_lane main;
     struct replay_tail *
         tail; /* of the record, if it is all there is: nothing replayed or traced, no threads; or NULL */
-    bool goes_on; /* after a divergence */
     bool is_shuffled;
     bool is_traced;           /* there are a record and a trace */
     ompi_request_fns_t usual; /* what tests and waits do without a record */
     pthread_mutex_t lock;     /* of all writers, and of the lanes; with threads */
 } pml_order;
+
+extern struct replay_user order_user;
 
 /* ---- order_lane.c ---- */
 
@@ -109,24 +108,53 @@ static inline struct replay_outcome order_outcome(enum replay_result result, uin
 
 struct replay_outcome order_outcome_of_status(const ompi_status_public_t *status, int err);
 
-/* An event has this outcome.  Nothing if nothing is recorded, as the following ones. */
-void order_record(struct order_lane *lane, const struct replay_signature *signature,
-                  struct replay_outcome outcome);
+static inline void order_record(struct order_lane *lane,
+                                const struct replay_signature *signature,
+                                struct replay_outcome outcome)
+{
+    replay_lane_record(&lane->events, signature, outcome);
+}
 
-/* The number of a receive that is open now; 0: nothing is recorded. */
-uint64_t order_record_post(struct order_lane *lane, const struct replay_signature *signature);
-void order_record_fill(struct order_lane *lane, uint64_t number, struct replay_outcome outcome);
-void order_record_cancelled(struct order_lane *lane, uint64_t receive);
+static inline uint64_t order_record_post(struct order_lane *lane,
+                                         const struct replay_signature *signature)
+{
+    return replay_lane_post(&lane->events, signature);
+}
 
-/* True: the event has this outcome.  False: the call does what it would do without a record. */
-bool order_is_replayed(struct order_lane *lane, const struct replay_signature *now,
-                       const ompi_communicator_t *comm, struct replay_outcome *outcome);
+static inline void order_record_fill(struct order_lane *lane, uint64_t number,
+                                     struct replay_outcome outcome)
+{
+    replay_lane_fill(&lane->events, number, outcome);
+}
+
+static inline void order_record_cancelled(struct order_lane *lane, uint64_t receive)
+{
+    replay_lane_cancelled(&lane->events, receive);
+}
+
+/* As replay_lane_agrees(). */
+static inline bool order_is_replayed(struct order_lane *lane,
+                                     const struct replay_signature *now,
+                                     const ompi_communicator_t *comm,
+                                     struct replay_outcome *outcome)
+{
+    return replay_lane_is_replaying(&lane->events) &&
+           replay_lane_agrees(&lane->events, now, comm != NULL ? comm->c_name : NULL, outcome);
+}
 
 /* The recorded outcome cannot be. */
-void order_refuse(struct order_lane *lane, const struct replay_signature *now,
-                  const ompi_communicator_t *comm, const char *why);
+static inline void order_refuse(struct order_lane *lane, const struct replay_signature *now,
+                                const ompi_communicator_t *comm, const char *why)
+{
+    replay_lane_refuse(&lane->events, now, comm != NULL ? comm->c_name : NULL, why);
+}
+
+static inline const char *order_why_not(const struct replay_outcome *outcome)
+{
+    return replay_lane_why_not(&pml_order.main.events, outcome);
+}
+
 void order_end_job(void) __attribute__((noreturn));
-const char *order_why_not(const struct replay_outcome *outcome);
 
 /* Can a call with these arguments have met this message? */
 bool order_fits(const struct replay_outcome *outcome, int src, int tag,
@@ -141,7 +169,7 @@ int order_choice(uint64_t site, uint64_t *value);
 void order_recv_take(mca_pml_base_module_t *module);
 
 /* The rank continues freely: what was withheld is posted, as the program has asked for it. */
-void order_go_free(struct order_lane *lane);
+void order_go_free(struct replay_lane *events);
 
 static inline bool order_is_withheld(const ompi_request_t *request)
 {
@@ -154,8 +182,7 @@ static inline bool order_is_withheld(const ompi_request_t *request)
 /* An event has happened. */
 static inline void order_event_ends(struct order_lane *lane)
 {
-    if (unlikely(lane->judge != NULL) && !lane->is_free && replay_judge_is_over(lane->judge))
-        order_go_free(lane);
+    replay_lane_event_ends(&lane->events);
 }
 
 /* ---- order_probe.c ---- */

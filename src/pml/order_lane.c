@@ -38,14 +38,10 @@ static struct {
 /* A negative errno after a line that says why not. */
 static int lane_open(struct order_lane *lane, const char *record_to, const char *replay_from)
 {
-    int err = 0;
-
-    if (replay_from[0] != '\0')
-        err = replay_judge_open(replay_from, &lanes.job, &lane->judge);
-    if (err == 0 && record_to[0] != '\0')
-        (void)replay_write_open(record_to, &lanes.job,
-                                &lane->writer); /* the job goes on without */
-    return err;
+    lane->events.user = &order_user;
+    lane->events.lock = pml.may_share ? &pml_order.lock : NULL;
+    return replay_lane_open(&lane->events, record_to[0] != '\0' ? record_to : NULL,
+                            replay_from[0] != '\0' ? replay_from : NULL, &lanes.job);
 }
 
 int order_lanes_open(const char *record_to, const char *replay_from,
@@ -86,8 +82,8 @@ static struct order_lane *lane_add(uint64_t number, int *err)
 
 static void flag_threads(const struct order_lane *lane)
 {
-    if (lane->writer != NULL)
-        replay_write_flag(lane->writer, REPLAY_THREADS);
+    if (lane->events.writer != NULL)
+        replay_write_flag(lane->events.writer, REPLAY_THREADS);
 }
 
 /* mbx races knows one sequence of each rank. */
@@ -160,13 +156,10 @@ struct order_lane *order_lane_of_recv(const pml_recv_t *recv)
 /* False: it has diverged. */
 static bool lane_close(struct order_lane *lane)
 {
-    bool is_right = lane->judge == NULL || lane->is_free ||
-                    replay_judge_ends(lane->judge, lane->held, pml_order.goes_on);
+    bool is_right = replay_lane_close(&lane->events, lane->held);
 
-    replay_write_close(lane->writer);
-    replay_judge_close(lane->judge);
     free(lane->withheld.recvs);
-    *lane = (struct order_lane){.is_free = true};
+    *lane = (struct order_lane){.events.is_free = true};
     return is_right;
 }
 

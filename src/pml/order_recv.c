@@ -46,9 +46,11 @@ static void withheld_remove(struct order_lane *lane, pml_recv_t *recv)
             (lane->withheld.count - i) * sizeof lane->withheld.recvs[0]);
 }
 
-void order_go_free(struct order_lane *lane)
+void order_go_free(struct replay_lane *events)
 {
-    lane->is_free = true;
+    struct order_lane *lane = (struct order_lane *)events;
+
+    events->is_free = true;
     for (size_t i = 0; i < lane->withheld.count; i++) {
         pml_recv_t *recv = lane->withheld.recvs[i];
         int err;
@@ -80,8 +82,8 @@ static void plan_recorded(struct order_lane *lane, struct plan *plan,
     if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, plan->src, plan->tag, comm)) {
         plan->src = replay_source(outcome);
         plan->tag = replay_tag(outcome);
-    } else if (outcome->result == REPLAY_OPEN && replay_judge_is_over(lane->judge)) {
-        order_go_free(lane);
+    } else if (outcome->result == REPLAY_OPEN && replay_judge_is_over(lane->events.judge)) {
+        order_go_free(&lane->events);
     } else if ((outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED) &&
                now->kind != REPLAY_RECV) {
         plan->is_withheld = true;
@@ -117,8 +119,8 @@ static inline struct plan plan_of(enum replay_kind kind, int src, int tag,
     if (is_wild)
         return plan_wild(plan.lane, plan, kind, comm);
     plan.event = ++plan.lane->receives << ORDER_SHIFT | ORDER_EXACT;
-    plan.is_withheld = unlikely(plan.lane->judge != NULL) && !plan.lane->is_free &&
-                       replay_judge_is_cancelled(plan.lane->judge, plan.lane->receives);
+    plan.is_withheld = replay_lane_is_replaying(&plan.lane->events) &&
+                       replay_judge_is_cancelled(plan.lane->events.judge, plan.lane->receives);
     return plan;
 }
 
@@ -177,7 +179,7 @@ static int order_cancel(ompi_request_t *request, int flag)
     if (flag && lane != NULL && recv->own.event & ORDER_WITHHELD)
         return cancel_withheld(lane, recv);
     /* its receive has a match in the record */
-    if (lane != NULL && lane->judge != NULL && !lane->is_free)
+    if (lane != NULL && replay_lane_is_replaying(&lane->events))
         return OMPI_SUCCESS;
     if (flag && recv->own.event & ORDER_EXACT && !REQUEST_COMPLETE(request))
         request->req_complete_cb = cancelled_completed;

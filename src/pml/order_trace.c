@@ -35,7 +35,7 @@ static void note(enum mbx_note what, mbx_request request, uint64_t number)
 /* Notes the number of the record's last event. */
 static void note_event(mbx_request request)
 {
-    uint64_t number = replay_write_events(pml_order.main.writer);
+    uint64_t number = replay_write_events(pml_order.main.events.writer);
 
     if (number == 0)
         return; /* the record could not be written */

@@ -128,6 +128,11 @@ int replay_judge_open(const char *folder, const struct replay_job *job,
 
 /* ---- events ---- */
 
+bool replay_judge_is_cut(const struct replay_judge *j)
+{
+    return !(replay_read_flags(j->reader) & REPLAY_COMPLETE);
+}
+
 bool replay_judge_is_over(const struct replay_judge *j)
 {
     return j->next.times == 0 && !(replay_read_flags(j->reader) & REPLAY_COMPLETE);
@@ -228,7 +233,7 @@ void replay_judge_say(const struct replay_judge *j, const struct replay_signatur
         LOG_ERROR("  recorded: no further event");
     LOG_ERROR("  now:      %s%s%s%s",
               now != NULL    ? replay_signature_text(now, comm, call)
-              : j->is_native ? "mbx_close"
+              : j->is_native ? "the program ends"
                              : "MPI_Finalize",
               where_now(where), j->why != NULL ? ": " : "", j->why != NULL ? j->why : "");
     if (j->why == NULL && j->last.times != 0)

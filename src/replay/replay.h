@@ -6,6 +6,8 @@
  *                                       ├── code.c: items <-> bytes ──┤             └── words.c: texts
  *                                       └── places.c: lines of code ──┘
  *
+ * lane.c is what src/pml and src/native do alike with one sequence of events.
+ *
  * An event is a call of the program whose result depends on time; its signature is what the program asked for, its outcome
  * the part of the result that is recorded (docs/same-answer.md).  The files are described in format.h.
  *
@@ -15,10 +17,13 @@
 #ifndef REPLAY_REPLAY_H
 #define REPLAY_REPLAY_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/compiler.h"
 
 /* Stands for MPI_ANY_SOURCE and MPI_ANY_TAG, whatever these are in an MPI. */
 #define REPLAY_ANY INT32_MIN
@@ -106,6 +111,7 @@ enum replay_call {
     REPLAY_SLEEP,
     REPLAY_TRY_SEND,
     REPLAY_SEND_AT_ONCE,
+    REPLAY_CLOSE, /* 1: all sends were complete */
     REPLAY_CALLS
 };
 
@@ -334,12 +340,15 @@ void replay_judge_refuse(struct replay_judge *j, const char *why);
 /* Has a record that was cut short no event any more? */
 bool replay_judge_is_over(const struct replay_judge *j);
 
+/* Is it a record that was cut short? */
+bool replay_judge_is_cut(const struct replay_judge *j);
+
 bool replay_judge_is_cancelled(const struct replay_judge *j, uint64_t receive);
 
 /* The line of a program, as source_line_in() has it (base/source_line.h): whoever can load libdw sets this. */
 extern const char *(*replay_line_of)(const char *path, uint64_t at, char *words);
 
-/* Lines that say where and how the program differs.  now: the call that it makes, NULL: MPI_Finalize; comm: the name of its
+/* Lines that say where and how the program differs.  now: the call that it makes, NULL: its end; comm: the name of its
  * communicator, or NULL; goes_on: the rank continues freely. */
 void replay_judge_say(const struct replay_judge *j, const struct replay_signature *now,
                       const char *comm, bool goes_on);
@@ -349,6 +358,80 @@ void replay_judge_say(const struct replay_judge *j, const struct replay_signatur
 bool replay_judge_ends(const struct replay_judge *j, uint64_t held, bool goes_on);
 
 void replay_judge_close(struct replay_judge *j);
+
+/* ---- lane.c ---- */
+
+/* The exit status of a rank, or job, that diverged. */
+#define REPLAY_STATUS_DIVERGED 87
+
+struct replay_lane;
+
+/* The difference between programs of MPI and others. */
+struct replay_user {
+    /* The rank continues freely: posts the receives that were withheld. */
+    void (*go_free)(struct replay_lane *lane);
+    void (*end_job)(void); /* after a divergence; does not return */
+    const char *failed;    /* why an event with the result REPLAY_FAILED cannot be replayed */
+    bool goes_on;          /* after a divergence */
+};
+
+/* One sequence of events: of a rank, a communicator or an endpoint.  All zero: nothing is recorded or replayed. */
+struct replay_lane {
+    struct replay_writer *writer; /* or NULL */
+    struct replay_judge *judge;   /* or NULL */
+    pthread_mutex_t *lock;        /* of the writer; NULL: one thread uses it */
+    const struct replay_user *user;
+    bool is_free; /* the record has ended, or the program has diverged */
+};
+
+/* The folder that a variable names, or NULL. */
+const char *replay_folder(const char *variable);
+
+/* Opens the record in record_to, and the replay of replay_from; each may be NULL.  0; or a negative errno after a line that
+ * says why there is no replay.  Without a record the job goes on. */
+int replay_lane_open(struct replay_lane *lane, const char *record_to, const char *replay_from,
+                     const struct replay_job *job);
+
+/* As replay_judge_ends(), unless the lane is free; then closes both. */
+bool replay_lane_close(struct replay_lane *lane, uint64_t held);
+
+/* Is it replayed, and has it neither diverged nor reached the end of its record? */
+static inline bool replay_lane_is_replaying(const struct replay_lane *lane)
+{
+    return unlikely(lane->judge != NULL) && !lane->is_free;
+}
+
+/* An event has this outcome.  Nothing if nothing is recorded, as the following three. */
+void replay_lane_record(struct replay_lane *lane, const struct replay_signature *signature,
+                        struct replay_outcome outcome);
+
+/* The number of a receive that is open now; 0: nothing is recorded. */
+uint64_t replay_lane_post(struct replay_lane *lane, const struct replay_signature *signature);
+void replay_lane_fill(struct replay_lane *lane, uint64_t number, struct replay_outcome outcome);
+void replay_lane_cancelled(struct replay_lane *lane, uint64_t receive);
+
+/* Compares an event with the next one in the record.  comm: the name of its communicator, or NULL.  True: they agree, and
+ * *outcome is the recorded outcome.  False: the call does what it would do without a record. */
+bool replay_lane_agrees(struct replay_lane *lane, const struct replay_signature *now,
+                        const char *comm, struct replay_outcome *outcome);
+
+/* The recorded outcome is not possible here: the program diverges.  why: the reason. */
+void replay_lane_refuse(struct replay_lane *lane, const struct replay_signature *now,
+                        const char *comm, const char *why);
+
+/* The reason that this outcome does not fit a call. */
+const char *replay_lane_why_not(const struct replay_lane *lane,
+                                const struct replay_outcome *outcome);
+
+/* To be called after each event: at the end of its record, the lane continues freely. */
+static inline void replay_lane_event_ends(struct replay_lane *lane)
+{
+    if (replay_lane_is_replaying(lane) && replay_judge_is_over(lane->judge))
+        lane->user->go_free(lane);
+}
+
+/* mbx_choice() of the program, with its result. */
+int replay_lane_choice(struct replay_lane *lane, uint64_t site, uint64_t *value);
 
 /* ---- words.c ---- */
 

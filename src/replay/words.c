@@ -48,6 +48,7 @@ static const char *const numbers[REPLAY_CALLS] = {
     [REPLAY_SLEEP] = "mbx_sleep",
     [REPLAY_TRY_SEND] = "mbx_try_send",
     [REPLAY_SEND_AT_ONCE] = "mbx_send with MBX_AT_ONCE",
+    [REPLAY_CLOSE] = "mbx_close",
 };
 
 static bool is_numbered(const char *name, const char *kind)

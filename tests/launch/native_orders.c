@@ -14,6 +14,11 @@
  *   injects    a second thread only sends, by mbx_inject()
  *   forks      a child of fork() calls mbx_choice() and mbx_close()
  *   empty      rank 1 makes calls that find nothing, and is killed
+ *   fence, second, close   a call of rank 0 returned in the record what it can return here only later: rank 1 is slower if the
+ *              variable NATIVE_EXTRA is set.  Then rank 0 waits in a fence, on the second endpoint, or closes the first one
+ *   later      rank 1 is killed while two receives wait; if NATIVE_EXTRA is set, it goes on, and rank 0 has sent them messages
+ *   early      receives before mbx_job_connect()
+ *   exits      rank 1 exits after half of the rounds if NATIVE_EXTRA is set
  *   flood      rank 1 sends messages with MBX_AT_ONCE and MBX_SILENT, and overwrites each buffer that has left; rank 0 answers
  *              each, unless the variable NATIVE_EXTRA is set
  */
@@ -39,6 +44,7 @@
 #define FLOOD     4
 #define FLOODS    1000
 #define SPARE     5 /* never received */
+#define STEPS     6
 #define FLOODED   4000
 #define ANYTHING  MBX_IGNORE_ALL
 #define TAG_OF(i) ((uint64_t)((i) % 3) << 40 | (uint64_t)((i) % 5))
@@ -422,6 +428,145 @@ static void flood(unsigned char *data)
         flood_from(data, has_answers);
 }
 
+/* ---- rank 1 is slower in the replay ---- */
+
+static bool is_slow(void)
+{
+    return getenv("NATIVE_EXTRA") != NULL;
+}
+
+static void step(uint32_t peer, uint64_t tag)
+{
+    must(mbx_inject(ep, peer, STEPS, tag, &tag, sizeof tag, 0), "mbx_inject");
+}
+
+static void finish(struct mbx_ep *on, mbx_request request)
+{
+    struct mbx_completion entry;
+
+    must(mbx_wait(on, request, -1, &entry), "mbx_wait");
+    must(entry.error, "a message");
+}
+
+static void take_on(struct mbx_ep *on, uint32_t peer, uint64_t tag, void *buf, size_t size)
+{
+    mbx_request request;
+
+    must(mbx_recv(on, peer, STEPS, tag, 0, buf, size, NULL, &request), "mbx_recv");
+    finish(on, request);
+}
+
+static void take_step(uint32_t peer, uint64_t tag)
+{
+    uint64_t data;
+
+    take_on(ep, peer, tag, &data, sizeof data);
+}
+
+static void ask_rank_0(mbx_request *request)
+{
+    must(mbx_ssend(ep, 0, STEPS, 1, &hash, sizeof hash, NULL, request), "mbx_ssend");
+}
+
+/* Rank 0 needs no progress for its receive in the record, since mbx_ready() says that it is complete. */
+static void wait_elsewhere(const char *name, struct mbx_job *job)
+{
+    const bool is_second = strcmp(name, "second") == 0;
+    uint64_t asked = 0, data = 0;
+    mbx_request request;
+
+    if (rank == 0) {
+        must(mbx_recv(ep, 1, STEPS, 1, 0, &asked, sizeof asked, NULL, &request), "mbx_recv");
+        take_step(1, 2);
+        mix((uint64_t)mbx_ready(ep, MBX_RECVS));
+        step(1, 3);
+        if (is_second)
+            take_on(second, 1, 4, &data, sizeof data);
+    } else if (rank == 1) {
+        if (!is_slow())
+            ask_rank_0(&request);
+        step(0, 2);
+        if (is_slow()) {
+            take_step(0, 3);
+            ask_rank_0(&request);
+        }
+        finish(ep, request);
+        if (is_second) {
+            must(mbx_send(second, 0, STEPS, 4, &hash, sizeof hash, NULL, &request), "mbx_send");
+            finish(second, request);
+        }
+        if (!is_slow())
+            take_step(0, 3);
+    }
+    if (!is_second)
+        must(mbx_job_fence(job), "mbx_job_fence");
+    if (rank == 0)
+        finish(ep, request);
+}
+
+/* Rank 0 reads no completion of its send. */
+static void close_early(void)
+{
+    mbx_request request;
+
+    if (rank == 0) {
+        memset(in[0], 7, BIGGEST);
+        must(mbx_send(ep, 1, STEPS, 1, in[0], BIGGEST, NULL, &request), "mbx_send");
+        take_step(1, 2);
+        mix((uint64_t)mbx_ready(ep, MBX_SENDS));
+        step(1, 3);
+    } else if (rank == 1) {
+        if (!is_slow())
+            take_on(ep, 0, 1, in[1], BIGGEST);
+        step(0, 2);
+        take_step(0, 3);
+        if (is_slow())
+            take_on(ep, 0, 1, in[1], BIGGEST);
+    }
+}
+
+/* The message that comes first is for the receive that was posted first. */
+static void receive_later(void)
+{
+    uint64_t first = 0, then = 0;
+    mbx_request requests[2];
+
+    if (rank == 0) {
+        for (uint64_t data = 1; data <= 2 && is_slow(); data++)
+            must(mbx_inject(ep, 1, STEPS, 1, &data, sizeof data, 0), "mbx_inject");
+        step(1, 2);
+        take_step(1, 3); /* never comes in the record */
+    }
+    if (rank != 1)
+        return;
+    must(mbx_recv(ep, MBX_ANY_SOURCE, STEPS, 1, 0, &first, sizeof first, NULL, &requests[0]),
+         "mbx_recv");
+    must(mbx_recv(ep, 0, STEPS, 1, 0, &then, sizeof then, NULL, &requests[1]), "mbx_recv");
+    take_step(0, 2);
+    (void)mbx_test(ep, requests[0], NULL);
+    if (!is_slow())
+        raise(SIGKILL);
+    finish(ep, requests[0]);
+    finish(ep, requests[1]);
+    if (first != 1 || then != 2)
+        fail("a receive got the message of another one", -EBADMSG);
+    step(0, 3);
+}
+
+/* True: the program ends after it. */
+static bool run_steps(const char *name, struct mbx_job *job)
+{
+    if (strcmp(name, "fence") == 0 || strcmp(name, "second") == 0)
+        wait_elsewhere(name, job);
+    else if (strcmp(name, "close") == 0)
+        close_early();
+    else if (strcmp(name, "later") == 0)
+        receive_later();
+    else
+        return false;
+    return true;
+}
+
 static void find_nothing(void)
 {
     struct mbx_completion entry;
@@ -535,6 +680,8 @@ static void special(const char *name, uint64_t round, uint64_t rounds)
              "mbx_recv");
     if (strcmp(name, "threads") == 0 && round == 1)
         run_thread(in_thread);
+    if (strcmp(name, "exits") == 0 && extra != NULL && round == rounds / 2 && rank == 1)
+        exit(0);
     if (strcmp(name, "injects") == 0 && round == 1)
         run_thread(in_sending_thread);
     if (strcmp(name, "forks") == 0 && round == 1)
@@ -554,25 +701,41 @@ static void special(const char *name, uint64_t round, uint64_t rounds)
     }
 }
 
-static void open_all(struct mbx_job *job)
+static void open_all(struct mbx_job *job, bool is_early)
 {
+    static uint64_t data;
+    mbx_request request;
     const struct mbx_config config = {.key = mbx_job_key(job)};
 
     must(mbx_open(&config, &ep), "mbx_open");
     must(mbx_open(&config, &second), "mbx_open");
+    if (is_early)
+        must(mbx_recv(ep, MBX_ANY_SOURCE, NOBODY, 0, ANYTHING, &data, sizeof data, NULL,
+                      &request),
+             "mbx_recv");
     must(mbx_job_connect(job, ep), "mbx_job_connect");
     must(mbx_job_connect(job, second), "mbx_job_connect");
 }
 
+static int end(struct mbx_job *job)
+{
+    printf("rank %" PRIu32 ": %016" PRIx64 "\n", rank, hash);
+    must(mbx_job_fence(job), "mbx_job_fence");
+    must(mbx_close(ep), "mbx_close");
+    must(mbx_close(second), "mbx_close");
+    mbx_job_close(job);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    const char *name = argc > 3 ? argv[3] : "";
     const uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 10;
     uint64_t received = 0;
     unsigned char *flooded = calloc(FLOODS, FLOODED);
     struct mbx_job *job;
 
-    has_one_receive =
-        argc > 3 && (strcmp(argv[3], "killed") == 0 || strcmp(argv[3], "spared") == 0);
+    has_one_receive = strcmp(name, "killed") == 0 || strcmp(name, "spared") == 0;
     must(mbx_job_open(&job), "mbx_job_open");
     rank = mbx_job_rank(job);
     ranks = mbx_job_size(job);
@@ -580,19 +743,28 @@ int main(int argc, char **argv)
     sends = calloc(rounds * ranks, sizeof *sends);
     if (sends == NULL || flooded == NULL)
         fail("calloc", -12);
-    open_all(job);
-    if (argc > 3 && strcmp(argv[3], "empty") == 0) {
+    open_all(job, strcmp(name, "early") == 0);
+    if (run_steps(name, job)) {
+        if (strcmp(name, "close") != 0)
+            return end(job);
+        must(mbx_close(ep), "mbx_close");
+        must(mbx_close(second), "mbx_close");
+        printf("rank %" PRIu32 ": %016" PRIx64 "\n", rank, hash);
+        must(mbx_job_fence(job), "mbx_job_fence");
+        return 0;
+    }
+    if (strcmp(name, "empty") == 0) {
         must(mbx_job_fence(job), "mbx_job_fence"); /* all ranks have made their records */
         if (rank == 1)
             find_nothing();
     }
     cancel_exact();
-    if (argc > 3 && strcmp(argv[3], "flood") == 0)
+    if (strcmp(name, "flood") == 0)
         flood(flooded);
     for (uint64_t round = 0; round < rounds; round++) {
         for (uint32_t peer = 0; peer < ranks; peer++)
             send_one(peer, round);
-        special(argc > 3 ? argv[3] : "", round, rounds);
+        special(name, round, rounds);
         while (received < (round + 1) * ranks / 2 * 2 && received < rounds * ranks)
             received += receive((round + 1) * ranks - received);
     }
@@ -601,12 +773,7 @@ int main(int argc, char **argv)
     finish_sends();
     choose();
     on_the_second();
-    printf("rank %" PRIu32 ": %016" PRIx64 "\n", rank, hash);
-    must(mbx_job_fence(job), "mbx_job_fence");
-    must(mbx_close(ep), "mbx_close");
-    must(mbx_close(second), "mbx_close");
-    mbx_job_close(job);
     free(sends);
     free(flooded);
-    return 0;
+    return end(job);
 }

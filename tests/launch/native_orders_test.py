@@ -37,7 +37,7 @@ IMPOSSIBLE = 1000
 
 # Calls of matchbox.h whose results follow from the results of the recorded ones, or from what the program and its surroundings are.
 SAME = """mbx_version mbx_strerror mbx_log_callback mbx_open mbx_address_get mbx_address_share mbx_address_text mbx_peer_add
-mbx_peer_address mbx_job_open mbx_job_close mbx_job_key mbx_job_fence mbx_context_open mbx_context_close
+mbx_peer_address mbx_job_open mbx_job_close mbx_job_key mbx_context_open mbx_context_close
 mbx_wake mbx_fd mbx_disarm mbx_deregister mbx_try_deregister mbx_atomic_size mbx_failed_ack mbx_limits_get mbx_protocol_name mbx_protocol_get
 mbx_transport_get mbx_network_get mbx_param_get mbx_name_program mbx_explain_waits mbx_explain_threads mbx_explain_unstarted
 mbx_name_context mbx_name_peer mbx_trace_note mbx_stat_get""".split()
@@ -165,7 +165,8 @@ def goes_on(run, folder, replays):
 
 def refused(run, folder, replays):
     """A run that cannot be replayed gets a warning when it is recorded, and its record is refused by a replay."""
-    for case, why in (("callback", "has MBX_DONE"), ("threads", ""), ("injects", "")):
+    for case, why in (("callback", "has MBX_DONE"), ("threads", ""), ("injects", ""),
+                      ("early", "a receive was posted before mbx_job_connect")):
         _, said = run.must(["--record", f"{folder}/{case}"], ["3", "1", case])
         check(why in said and (why == "" or "this record cannot be replayed" in said), said)
         status, _, said = run.execute(["--replay", f"{folder}/{case}"], ["3", "1", case])
@@ -219,6 +220,47 @@ def forks(run, folder, replays):
     check(run.order(record).stdout.count("mbx_choice") == RANKS, run.order(record).stdout)
 
 
+def elsewhere(run, folder, replays):
+    """A call returns at once in the replay what it returned in the record; while the program then waits in another call, its
+    endpoint makes the progress that its peer waits for."""
+    for case in ("fence", "second", "close"):
+        record = f"{folder}/{case}"
+        results, _ = run.must(["--record", record], ["1", "1", case])
+        check(re.search(r"mbx_ready.*: 1$", run.order(record, "--rank", "0").stdout, re.MULTILINE), f"{case}: mbx_ready did not return 1")
+        for _ in range(min(replays, 3)):
+            replayed, said = run.must(["--replay", record], ["1", "1", case], NATIVE_EXTRA="1")
+            check(replayed == results, f"the replay: {replayed}, recorded: {results}\n{said}")
+
+
+def later(run, folder, replays):
+    """A rank was killed while two receives waited: messages that come in the replay go to them in the order of the posts."""
+    record = f"{folder}/record"
+    status, _, said = run.execute(["--record", record], ["1", "1", "later"])
+    check(status in (128 + signal.SIGKILL, OTHERS), f"the status is {status}:\n{said}")
+    for _ in range(min(replays, 3)):
+        run.must(["--replay", record], ["1", "1", "later"], NATIVE_EXTRA="1")
+
+
+def exits(run, folder, replays):
+    """A rank that exits with open endpoints before the end of its record has diverged."""
+    record = f"{folder}/record"
+    run.must(["--record", record], ["4", "1", "exits"])
+    status, _, said = run.execute(["--replay", record], ["4", "1", "exits"], NATIVE_EXTRA="1")
+    check(status in (DIVERGED, OTHERS) and re.search(r"replay: rank 1 \(pid \d+\) diverged from", said)
+          and "  now:      the program ends" in said, f"the replay ended with {status}:\n{said}")
+
+
+def ranks(run, folder, replays):
+    """A comparison says which ranks only one of the records has."""
+    for count in (2, 3):
+        status, results, said = run.execute(["--record", f"{folder}/{count}"], ["1", "1", "early"], ranks=count)
+        check(status == 0 and len(results) == count, f"{count} ranks ended with {status}:\n{said}")
+    for first, other in ((2, 3), (3, 2)):
+        compared = run.order(f"{folder}/{first}", "--compare", f"{folder}/{other}")
+        check(compared.returncode == 3 and f"rank 2: only in {folder}/3\n" in compared.stdout and "rank 1" in compared.stdout,
+              f"{compared.returncode}: {compared.stdout}{compared.stderr}")
+
+
 def left(run, folder, replays):
     """A send that left at once in the record has left when its call returns, although the receiver is slower now."""
     record = f"{folder}/record"
@@ -247,7 +289,7 @@ def main():
     parser.add_argument("--only")
     options = parser.parse_args()
     run = Programs(options.build)
-    for case in (all_calls, same, words, divergence, killed, goes_on, impossible, forks, left, refused):
+    for case in (all_calls, same, words, divergence, killed, goes_on, impossible, forks, left, elsewhere, later, exits, ranks, refused):
         if options.only not in (None, case.__name__):
             continue
         with tempfile.TemporaryDirectory() as folder:

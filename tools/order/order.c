@@ -43,8 +43,9 @@ static const char usage[] =
     "  -f, --from=N       from event N on (default: 1)\n"
     "  -c, --compare=DIR2\n"
     "                     the first event of each rank, also of spawned jobs, that differs\n"
-    "                     from that in DIR2.  The exit status is 3 if messages differ, and\n"
-    "                     0 if only tests and probes that found nothing differ, or nothing\n"
+    "                     from that in DIR2.  The exit status is 3 if messages or ranks\n"
+    "                     differ, and 0 if nothing differs but tests and probes that found\n"
+    "                     nothing\n"
     "  -h, --help         this text\n";
 
 static const struct option options[] = {{"rank", required_argument, NULL, 'r'},
@@ -314,21 +315,34 @@ static uint32_t ranks_of(const struct tool *tool, const char *folder)
     return 0;
 }
 
+/* Says which ranks, from `first` on, have a record in this folder alone.  True: there is one. */
+static bool show_lone_ranks(const struct arguments *args, const char *folder, uint32_t first,
+                            uint32_t end)
+{
+    for (uint32_t rank = first; rank < end; rank++)
+        printf("rank %" PRIu32 "%s: only in %s\n", rank, args->part, folder);
+    return first < end;
+}
+
 /* All ranks of a job, or the one that is asked for.  As show_rank(). */
 static int show_job(const struct tool *tool, const struct arguments *args)
 {
     bool is_one = args->rank != UINT64_MAX, is_read = true, differ = false;
     uint32_t first = is_one ? (uint32_t)args->rank : 0;
-    uint32_t end = is_one ? first + 1 : ranks_of(tool, args->folder);
+    uint32_t end = is_one ? first + 1 : ranks_of(tool, args->folder), other_end = end;
 
-    if (end == 0)
+    if (args->other != NULL && !is_one && end != 0)
+        other_end = ranks_of(tool, args->other);
+    if (end == 0 || other_end == 0)
         return -1;
-    for (uint32_t rank = first; rank < end; rank++) {
+    for (uint32_t rank = first; rank < end && rank < other_end; rank++) {
         int shown = show_rank(tool, args, rank), parts = show_parts(tool, args, rank);
 
         is_read = is_read && shown >= 0 && parts >= 0;
         differ = differ || shown > 0 || parts > 0;
     }
+    differ = show_lone_ranks(args, args->folder, other_end, end) || differ;
+    differ = show_lone_ranks(args, args->other, end, other_end) || differ;
     return !is_read ? -1 : differ;
 }
 
