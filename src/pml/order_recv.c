@@ -80,6 +80,8 @@ static void plan_recorded(struct order_lane *lane, struct plan *plan,
     if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, plan->src, plan->tag, comm)) {
         plan->src = replay_source(outcome);
         plan->tag = replay_tag(outcome);
+    } else if (outcome->result == REPLAY_OPEN && replay_judge_is_beginning(lane->judge)) {
+        return; /* any message may come for it */
     } else if (outcome->result == REPLAY_OPEN && replay_judge_is_over(lane->judge)) {
         order_go_free(lane);
     } else if ((outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED) &&

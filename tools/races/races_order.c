@@ -702,12 +702,21 @@ static struct cut *cut_begin(struct finder *f)
     return cut;
 }
 
+/* Adds the operations that are to be kept, NULL: none. */
+static void cut_keep(const struct finder *f, struct cut *cut, const uint32_t *kept)
+{
+    for (uint32_t r = 0; kept != NULL && r < f->n; r++)
+        if (cut->done[r] < kept[r])
+            cut->done[r] = kept[r];
+}
+
 /* The message arrives last. */
-static bool comes_late(struct finder *f)
+static bool comes_late(struct finder *f, const uint32_t *kept)
 {
     const struct races_receive *r = &f->job->receives[f->receive];
     struct cut *cut = cut_begin(f);
 
+    cut_keep(f, cut, kept);
     if (!is_unmatched(f, cut))
         return false;
     (void)cut_add(f, cut->done, r->rank, r->post == r->report ? r->post - 1 : r->post);
@@ -720,13 +729,14 @@ static bool comes_late(struct finder *f)
 }
 
 /* The message waits when the receive is posted: one cut is what was before it, and another one what was before the receive. */
-static bool comes_early(struct finder *f)
+static bool comes_early(struct finder *f, const uint32_t *kept)
 {
     const struct races_receive *r = &f->job->receives[f->receive];
     const struct races_message *m = &f->job->messages[f->message];
     struct cut *first = cut_begin(f), *then = &f->cuts[1];
 
     memset(then->done, 0, f->n * sizeof *then->done);
+    cut_keep(f, then, kept);
     do {
         f->grows = false;
         if (!is_unmatched(f, first))
@@ -742,13 +752,21 @@ static bool comes_early(struct finder *f)
 
 /* ---- all receives ---- */
 
+/* The first message of each channel that a receive could take. */
+static void firsts_make(struct finder *f, const struct races_receive *r)
+{
+    const struct rank *rank = &f->ranks[r->rank];
+
+    for (uint32_t i = 0; i < rank->channels; i++)
+        f->firsts[i] = first_for(f, r, &f->channels[rank->channel + i]);
+}
+
 static void find_of_receive(struct finder *f, uint32_t number, uint64_t *undecided)
 {
     const struct races_receive *r = &f->job->receives[number];
     const struct rank *rank = &f->ranks[r->rank];
 
-    for (uint32_t i = 0; i < rank->channels; i++)
-        f->firsts[i] = first_for(f, r, &f->channels[rank->channel + i]);
+    firsts_make(f, r);
     for (uint32_t i = 0; i < rank->channels; i++) {
         const struct channel *c = &f->channels[rank->channel + i];
         uint32_t index = f->firsts[i];
@@ -758,7 +776,7 @@ static void find_of_receive(struct finder *f, uint32_t number, uint64_t *undecid
         f->receive = number;
         f->message = f->by_channel[c->first + index - 1];
         f->is_undecided = false;
-        if (comes_late(f) || comes_early(f))
+        if (comes_late(f, NULL) || comes_early(f, NULL))
             f->found(f->arg, number, f->message);
         else
             *undecided += f->is_undecided;
@@ -814,7 +832,7 @@ static bool allocate(struct finder *f)
            f->by_channel != NULL && f->reported != NULL && f->sent != NULL && f->seen != NULL;
 }
 
-static int find(struct finder *f, uint64_t *undecided)
+static int finder_make(struct finder *f)
 {
     int err;
 
@@ -827,11 +845,7 @@ static int find(struct finder *f, uint64_t *undecided)
     grouping_make(f, 1);
     arrivals_make(f);
     err = known_make(f);
-    if (err == 0)
-        err = wild_make(f);
-    for (uint32_t r = 0; err == 0 && r < f->n; r++)
-        find_of_rank(f, r, undecided);
-    return err;
+    return err == 0 ? wild_make(f) : err;
 }
 
 int races_find(struct races_job *job, races_found_fn *found, void *arg, uint64_t *undecided)
@@ -840,7 +854,86 @@ int races_find(struct races_job *job, races_found_fn *found, void *arg, uint64_t
     int err;
 
     *undecided = 0;
-    err = find(&f, undecided);
+    err = finder_make(&f);
+    for (uint32_t r = 0; err == 0 && r < f.n; r++)
+        find_of_rank(&f, r, undecided);
+    blocks_free(&f);
+    return err;
+}
+
+/* ---- a cut ---- */
+
+/* The operations of a rank before the first one that knows this position of another rank. */
+static uint32_t ignorant(const struct finder *f, uint32_t rank, uint32_t other, uint32_t position)
+{
+    const struct rank *r = &f->ranks[rank];
+    uint32_t low = 0, high = r->known_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (r->cuts[(size_t)middle * f->n + other] < position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->known_count ? r->known[low] - 1 : f->job->ranks[rank].count;
+}
+
+/* All that does not depend on what the receive has taken, or on the message. */
+static void kept_make(const struct finder *f, uint32_t *kept)
+{
+    const struct races_receive *r = &f->job->receives[f->receive];
+    uint32_t told = r->report < f->seen[f->message] ? r->report : f->seen[f->message];
+
+    for (uint32_t i = 0; i < f->n; i++)
+        kept[i] = told == RACES_NONE ? f->job->ranks[i].count
+                  : i == r->rank     ? told - 1
+                                     : ignorant(f, i, r->rank, told);
+}
+
+/* The last cut before the alternative, which has as much of `kept` as can be; or NULL. */
+static const struct cut *cut_of(struct finder *f, const uint32_t *kept)
+{
+    for (int i = 0; i < 2; i++, kept = NULL) {
+        if (comes_late(f, kept))
+            return &f->cuts[0];
+        if (comes_early(f, kept))
+            return &f->cuts[1];
+    }
+    return NULL;
+}
+
+bool races_cut_has(const struct races_cut *cut, uint32_t receive)
+{
+    const struct finder *f = cut->finder;
+    uint32_t message = f->job->receives[receive].message;
+
+    return message != RACES_NONE && is_there(f, cut->last, f->job->messages[message].channel,
+                                             f->job->messages[message].index);
+}
+
+int races_find_cut(struct races_job *job, uint32_t receive, uint32_t message, races_cut_fn *got,
+                   void *arg)
+{
+    struct finder f = {
+        .job = job, .n = job->rank_count, .receive = receive, .message = message};
+    int err = finder_make(&f);
+    uint32_t *kept = err == 0 ? block_of(&f, f.n + 1u, sizeof *kept) : NULL;
+    struct races_cut cut = {.finder = &f};
+
+    if (err == 0 && kept == NULL)
+        err = -ENOMEM;
+    if (err == 0) {
+        firsts_make(&f, &job->receives[receive]);
+        kept_make(&f, kept);
+        cut.last = cut_of(&f, kept);
+        err = cut.last == NULL ? -ENOENT : 0;
+    }
+    if (err == 0) {
+        cut.done = cut.last->done;
+        got(arg, &cut);
+    }
     blocks_free(&f);
     return err;
 }

@@ -4,7 +4,7 @@
  *
  * A random program of 2 to 4 ranks is run once, in a random order: that is the record.  The search then goes through all runs
  * that have the recorded matches alone, and collects each match that would leave them.  races_find() must find these, no more
- * and no fewer.  A seed that fails is printed with the program that is left when all operations that are not needed are gone.
+ * and no fewer.  From the cut of each, another search must find a run to its end in which the receive takes the message.  A seed that fails is printed with the program that is left when all operations that are not needed are gone.
  *
  *   races_order_test [FIRST COUNT]    from this seed on, so many
  */
@@ -414,10 +414,23 @@ static bool search_step(const struct job *j, const struct state *next,
     return true;
 }
 
+/* All operations of a job are done, and this receive has a message, in a state that the search has seen. */
+static bool has_ended;
+static uint32_t end_receive;
+
+static void note_end(const struct job *j, const struct state *s)
+{
+    for (uint32_t rank = 0; rank < j->job.rank_count; rank++)
+        if (s->done[rank] < j->ranks[rank].count)
+            return;
+    has_ended = has_ended || s->is_over[end_receive];
+}
+
 static bool search(const struct job *j, const struct state *s, struct found *found)
 {
     if (!is_new(s))
         return true;
+    note_end(j, s);
     if (used_count > STATES / 4)
         return false;
     for (uint32_t from = 0; from < j->job.rank_count; from++) {
@@ -462,6 +475,58 @@ static void collect(void *arg, uint32_t receive, uint32_t message)
     found->count++;
 }
 
+/* ---- cuts ---- */
+
+struct cutting {
+    const struct job *whole;
+    struct job cut;
+    uint32_t receive, message;
+};
+
+/* Leaves what is in the cut, and lets the receive take the message. */
+static void take_cut(void *arg, const struct races_cut *cut)
+{
+    struct cutting *c = arg;
+    struct job *j = &c->cut;
+    const struct races_receive *forced = &c->whole->receives[c->receive];
+
+    *j = *c->whole;
+    j->job.ranks = j->ranks;
+    j->job.messages = j->messages;
+    j->job.receives = j->receives;
+    for (uint32_t rank = 0; rank < j->job.rank_count; rank++)
+        j->ranks[rank] = (struct races_rank){j->ops[rank], cut->done[rank]};
+    if (j->ranks[forced->rank].count < forced->post) /* a probe is not in it */
+        j->ranks[forced->rank].count = forced->post;
+    for (uint32_t i = 0; i < j->job.receive_count; i++)
+        if (i != c->receive && !races_cut_has(cut, i))
+            j->receives[i].message = RACES_NONE;
+    j->receives[c->receive].message = c->message;
+}
+
+/* After the cut of this alternative, is there a run in which the receive takes the message? */
+static bool is_cut_right(struct job *whole, uint32_t receive, uint32_t message)
+{
+    static struct cutting c;
+    static struct found unused;
+
+    c = (struct cutting){.whole = whole, .receive = receive, .message = message};
+    if (races_find_cut(&whole->job, receive, message, take_cut, &c) != 0)
+        return false;
+    has_ended = false;
+    end_receive = receive;
+    return !search_all(&c.cut, &unused) || has_ended;
+}
+
+static bool are_cuts_right(struct job *j, const struct found *all)
+{
+    for (uint32_t r = 0; r < j->job.receive_count; r++)
+        for (uint32_t m = 0; m < j->job.message_count; m++)
+            if (all->is_there[r][m] && !is_cut_right(j, r, m))
+                return false;
+    return true;
+}
+
 enum result { EQUAL, DIFFERENT, TOO_LARGE };
 
 static uint64_t alternatives;
@@ -480,7 +545,10 @@ static enum result compare(const struct program *p)
     if (races_find(&j.job, collect, &got, &undecided) != 0)
         return DIFFERENT;
     alternatives += got.count;
-    return memcmp(wanted.is_there, got.is_there, sizeof got.is_there) == 0 ? EQUAL : DIFFERENT;
+    return memcmp(wanted.is_there, got.is_there, sizeof got.is_there) == 0 &&
+                   are_cuts_right(&j, &got)
+               ? EQUAL
+               : DIFFERENT;
 }
 
 /* Without one operation of a rank, and what needs it. */
@@ -540,6 +608,8 @@ static void print(const struct program *p)
             if (wanted.is_there[r][m] != got.is_there[r][m])
                 printf("  receive %u, message %u: %s\n", r, m,
                        got.is_there[r][m] ? "too much" : "missed");
+            else if (got.is_there[r][m] && !is_cut_right(&j, r, m))
+                printf("  receive %u, message %u: no run follows from its cut\n", r, m);
 }
 
 static void shrink(struct program *p)
