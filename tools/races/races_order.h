@@ -87,7 +87,7 @@ typedef void races_cut_fn(void *arg, const struct races_cut *cut);
 int races_find_cut(struct races_job *job, uint32_t receive, uint32_t message, races_cut_fn *got,
                    void *arg);
 
-/* Has this receive or probe got its own message in the cut? */
+/* Has this receive or probe its own message in the cut?  The one that takes another message has not. */
 bool races_cut_has(const struct races_cut *cut, uint32_t receive);
 
 /* Does this receive accept this message of its rank? */

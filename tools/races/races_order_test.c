@@ -398,6 +398,9 @@ static bool is_new(const struct state *s)
 /* False: there are too many runs. */
 static bool search(const struct job *j, const struct state *s, struct found *found);
 
+/* Receives without a recorded message may take any. */
+static bool is_open_free;
+
 static bool search_step(const struct job *j, const struct state *next,
                         const struct match *match, struct found *found)
 {
@@ -406,7 +409,7 @@ static bool search_step(const struct job *j, const struct state *next,
     if (match->receive == RACES_NONE)
         return search(j, next, found);
     r = &j->receives[match->receive];
-    if (r->message == match->message)
+    if (r->message == match->message || (is_open_free && r->message == RACES_NONE))
         return search(j, next, found);
     if (r->message != RACES_NONE && r->source == RACES_ANY &&
         j->messages[match->message].from != j->messages[r->message].from)
@@ -509,13 +512,17 @@ static bool is_cut_right(struct job *whole, uint32_t receive, uint32_t message)
 {
     static struct cutting c;
     static struct found unused;
+    bool is_whole;
 
     c = (struct cutting){.whole = whole, .receive = receive, .message = message};
     if (races_find_cut(&whole->job, receive, message, take_cut, &c) != 0)
         return false;
     has_ended = false;
+    is_open_free = true;
     end_receive = receive;
-    return !search_all(&c.cut, &unused) || has_ended;
+    is_whole = search_all(&c.cut, &unused);
+    is_open_free = false;
+    return !is_whole || has_ended;
 }
 
 static bool are_cuts_right(struct job *j, const struct found *all)
