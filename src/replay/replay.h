@@ -114,7 +114,8 @@ enum replay_flags {
     REPLAY_CUT = 1 << 1,      /* nothing could be written any more */
     REPLAY_THREADS = 1 << 2,  /* a second thread has made events, which are not here */
     REPLAY_UNSEEN = 1 << 3,   /* a call had a result that is not here */
-    REPLAY_BEGINNING = 1 << 4 /* mbx explore has made it: an open receive is posted as the program asks */
+    REPLAY_BEGINNING =
+        1 << 4 /* mbx explore has made it: an open receive is posted as the program asks */
 };
 
 /* The class of the size of a message that is not known: no message has it. */

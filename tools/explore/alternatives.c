@@ -74,8 +74,7 @@ static int32_t source_of(const struct hash *sources, const struct races_run *run
     const struct source *known =
         hash_find(sources, &by_source, NULL, source_hash(NULL, &wanted), &wanted);
 
-    return known != NULL ? (int32_t)known->source
-                         : (int32_t)run->traces.ranks[from].info.rank;
+    return known != NULL ? (int32_t)known->source : (int32_t)run->traces.ranks[from].info.rank;
 }
 
 /* ---- the list ---- */
@@ -173,8 +172,8 @@ void explore_add_alternatives(struct explore_search *s, uint64_t n)
         return;
     s->groups.found = add_one;
     s->groups.arg = &adding;
-    if (!learn_sources(&adding.sources, run) ||
-        races_add(&s->groups, run, (uint32_t)n) < 0 || adding.lacks_memory)
+    if (!learn_sources(&adding.sources, run) || races_add(&s->groups, run, (uint32_t)n) < 0 ||
+        adding.lacks_memory)
         tool_error(s->tool, "no memory for all orders that could follow from run %llu",
                    (unsigned long long)n);
     races_see(&s->groups);

@@ -132,8 +132,8 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
 {
     int option, status = 0;
 
-    while ((option = tool_option(tool, argc, argv, "+:n:s:m:S:t:l:c:o:i:fh", options, &status)) >=
-           0)
+    while ((option =
+                tool_option(tool, argc, argv, "+:n:s:m:S:t:l:c:o:i:fh", options, &status)) >= 0)
         if ((status = read_option(tool, option, o)) != 0)
             return status;
     if (option == -2)
@@ -195,8 +195,8 @@ static bool force_next(struct explore_search *s, uint64_t n)
         bool is_new = cut != NULL && explore_cut_met(cut) == 0, is_written;
 
         next->is_done = true;
-        is_written = is_new && explore_make_order(s->tool, s->options, n) &&
-                     explore_cut_write(cut, n);
+        is_written =
+            is_new && explore_make_order(s->tool, s->options, n) && explore_cut_write(cut, n);
         if (is_written) {
             explore_note_tried(s, next);
             explore_cut_give(cut, &s->runs[n - 1]);
@@ -308,11 +308,8 @@ static void release(struct explore_search *s)
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    struct explore_options o = {.runs = RUNS,
-                                .seed = 1,
-                                .time_ns = UINT64_MAX,
-                                .mix = UINT32_MAX,
-                                .folder = "explore"};
+    struct explore_options o = {
+        .runs = RUNS, .seed = 1, .time_ns = UINT64_MAX, .mix = UINT32_MAX, .folder = "explore"};
     struct explore_search s = {.tool = tool, .options = &o};
     int status = read_arguments(tool, argc, argv, &o);
 

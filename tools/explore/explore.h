@@ -47,7 +47,7 @@ enum explore_output { EXPLORE_SORTED, EXPLORE_SAME, EXPLORE_NONE };
 
 struct explore_options {
     uint64_t runs, seed, time_ns,
-        limit_ns; /* time_ns UINT64_MAX: no end; limit_ns 0: by the first run */
+        limit_ns;      /* time_ns UINT64_MAX: no end; limit_ns 0: by the first run */
     uint64_t shuffled; /* so many runs are made with mbx exec --shuffle, the first ones */
     uint64_t mix;      /* a run has at most so many forced matches */
     enum explore_output output;
@@ -137,9 +137,9 @@ struct explore_run {
     uint64_t ns, hash;
     uint32_t
         order; /* the number of its order, in the sequence of their discovery; 0: it has no record */
-    uint32_t replays, repeated;         /* how many replays there were, and how many were alike */
-    bool is_forced, is_missed;          /* is_missed: the forced match did not happen */
-    struct explore_alternative forced;  /* last */
+    uint32_t replays, repeated; /* how many replays there were, and how many were alike */
+    bool is_forced, is_missed;  /* is_missed: the forced match did not happen */
+    struct explore_alternative forced;      /* last */
     struct explore_alternative *all_forced; /* also the earlier ones that are kept */
     uint32_t forced_count;
 };

@@ -39,8 +39,8 @@ struct races_send {
 struct races_run {
     const char *folder;
     struct job traces;
-    struct races_job job;       /* a rank is a trace */
-    uint64_t **counts; /* of each rank and operation: so many events its record had then */
+    struct races_job job; /* a rank is a trace */
+    uint64_t **counts;    /* of each rank and operation: so many events its record had then */
     struct races_event *events; /* of each receive */
     struct races_send *sends;   /* of each message */
     uint64_t *comms; /* of each communicator of the job: generation << 32 | context id */

@@ -98,7 +98,8 @@ struct finder {
     /* the receive and the message that are looked at; first_for() of the receive and each channel of its rank */
     uint32_t receive, message;
     uint32_t *firsts;
-    bool *is_free; /* of each receive: it may get another message, if the one that is looked at does */
+    bool *
+        is_free; /* of each receive: it may get another message, if the one that is looked at does */
     struct cut cuts[2];
     uint32_t turn, looks;
     bool grows, is_undecided;
@@ -865,7 +866,8 @@ int races_find(struct races_job *job, races_found_fn *found, void *arg, uint64_t
 /* ---- a cut ---- */
 
 /* The operations of a rank before the first one that knows this position of another rank. */
-static uint32_t ignorant(const struct finder *f, uint32_t rank, uint32_t other, uint32_t position)
+static uint32_t ignorant(const struct finder *f, uint32_t rank, uint32_t other,
+                         uint32_t position)
 {
     const struct rank *r = &f->ranks[rank];
     uint32_t low = 0, high = r->known_count;
@@ -1014,10 +1016,9 @@ bool races_cut_has(const struct races_cut *cut, uint32_t receive)
     const struct finder *f = cut->finder;
     uint32_t message = f->job->receives[receive].message;
 
-    return message != RACES_NONE && receive != f->receive &&
-           !f->is_free[receive] &&
+    return message != RACES_NONE && receive != f->receive && !f->is_free[receive] &&
            is_there(f, cut->last, f->job->messages[message].channel,
-                                             f->job->messages[message].index);
+                    f->job->messages[message].index);
 }
 
 int races_find_cut(struct races_job *job, uint32_t receive, uint32_t message, races_cut_fn *got,

@@ -59,7 +59,7 @@ struct reading {
     size_t op_slots;
     struct replay_reader *record; /* or NULL */
     struct replay_event event;    /* the next one of the record; times 0: there is none */
-    uint64_t noted; /* events of the record so far, as the trace says */
+    uint64_t noted;               /* events of the record so far, as the trace says */
     uint32_t last_send, last_look,
         last_peek;    /* last_peek: position of a probe that a claim may follow */
     uint32_t *called; /* whose place the next at is; or NULL */
@@ -263,8 +263,8 @@ static void count_events(struct reading *r, uint32_t receive, uint64_t events)
         enum races_op_kind kind = rank->ops[i].kind;
 
         r->run->counts[r->rank][i] = events;
-        is_it = receive == RACES_NONE || ((kind == RACES_POST || kind == RACES_LOOK) &&
-                                          rank->ops[i].what == receive);
+        is_it = receive == RACES_NONE ||
+                ((kind == RACES_POST || kind == RACES_LOOK) && rank->ops[i].what == receive);
     }
 }
 
