@@ -142,6 +142,14 @@ def checked(run):
         check(file.read() == "run 1\n", "the output of the check is not kept")
 
 
+def repeats_sometimes(run):
+    """The check fails for run 2, and for the second of its three replays."""
+    rule = "echo >>explore/count; case $(wc -l <explore/count) in 2 | 4) exit 1 ;; esac"
+    has(run.runs(["--check", rule], ["123", "213"], FOUND), r"^run 2 of 2: fails the check, .*; repeats in 1 of 3 replays$",
+        r"^    fails in 1 of 3 replays; to repeat it: ")
+    check(os.path.exists(f"{run.folder}/explore/order-2/replay-3-stdout"), "there is no third replay")
+
+
 def first_fails(run):
     """The first run fails.  Each run starts a process that does not end by itself."""
     said = run.runs([], ["312", "312"], FOUND, ["sh", "-c", 'tail -f /dev/null & exec "$@"', "sh"])
@@ -282,7 +290,7 @@ def main():
         sys.exit(__doc__)
     if shutil.which("mpiexec") is None:
         return 77
-    tests = [search, shuffled, outputs, not_replayable, checked, first_fails, limits, interrupted, refusals, forced, exhausted, only_after_another, named, ends,
+    tests = [search, shuffled, outputs, not_replayable, checked, repeats_sometimes, first_fails, limits, interrupted, refusals, forced, exhausted, only_after_another, named, ends,
              not_enforced, mixed]
     for test in [test for test in tests if test.__name__ in sys.argv[2:] or not sys.argv[2:]]:
         with tempfile.TemporaryDirectory() as folder:

@@ -906,7 +906,7 @@ static uint32_t told_of_send(const struct finder *f, uint32_t message)
 }
 
 /* If the receive that is looked at takes another message, later ones of its rank may do so too: their messages are free, and they
- * may take those of still later ones. */
+ * may take the messages of still later ones. */
 #define FREE_MAX 64
 
 struct freed {
