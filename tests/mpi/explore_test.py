@@ -278,6 +278,13 @@ def not_enforced(run):
     has(said, r"^run 2 of 40: not enforced, ", r"^explore: 2 runs, one order, and no other is known: all end as run 1 does \(exit status 0\), 1 not enforced$")
 
 
+def threads(run):
+    """Nothing can be forced if a second thread receives, and this is said."""
+    done = run.words([run.mbx, "explore", "--", *run.job(["123t"])])
+    check(done.returncode == 0 and done.stderr == "", f"it ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    has(done.stdout, r"^explore: 1 run, one order: exit status 0$", r"^  no message can be forced: calls of several threads")
+
+
 def mixed(run):
     """At most one forced match: the order that needs two is not found."""
     said, orders = forced_runs(run, "pairs", "--output=none", "--mix", "1", status=0)
@@ -291,7 +298,7 @@ def main():
     if shutil.which("mpiexec") is None:
         return 77
     tests = [search, shuffled, outputs, not_replayable, checked, repeats_sometimes, first_fails, limits, interrupted, refusals, forced, exhausted, only_after_another, named, ends,
-             not_enforced, mixed]
+             not_enforced, threads, mixed]
     for test in [test for test in tests if test.__name__ in sys.argv[2:] or not sys.argv[2:]]:
         with tempfile.TemporaryDirectory() as folder:
             run = Explore(os.path.abspath(sys.argv[1]), folder)

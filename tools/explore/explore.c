@@ -182,6 +182,11 @@ static void print_replay(const struct explore_run *run)
         fputs(words[run->replay], stdout);
 }
 
+static bool is_over(const struct explore_search *s)
+{
+    return is_interrupted(s) || clock_now() >= s->end_ns;
+}
+
 /* ---- orders that are not known yet ---- */
 
 /* Prepares run number n: it forces what was never forced, nor has occurred.  False: there is no such order, or it cannot be
@@ -190,7 +195,7 @@ static bool force_next(struct explore_search *s, uint64_t n)
 {
     struct explore_alternative *next;
 
-    while (!is_interrupted(s) && (next = explore_choose(s)) != NULL) {
+    while (!is_over(s) && (next = explore_choose(s)) != NULL) {
         struct explore_cut *cut = explore_cut_make(s, next);
         bool is_new = cut != NULL && explore_cut_met(cut) == 0, is_written;
 
@@ -206,16 +211,19 @@ static bool force_next(struct explore_search *s, uint64_t n)
         if (is_new)
             return is_written;
     }
-    s->is_exhausted = !is_interrupted(s);
+    s->is_exhausted = !is_over(s);
     return false;
 }
 
 /* Finds what can follow from a run that has ended. */
 static void learn(struct explore_search *s, uint64_t n)
 {
-    if (!explore_is_traced(s->options) || s->runs[n - 1].order == 0 ||
-        !explore_is_forceable(s, n))
+    if (!explore_is_traced(s->options) || s->runs[n - 1].order == 0)
         return;
+    if (!explore_is_forceable(s, n)) {
+        s->is_unforceable = true;
+        return;
+    }
     explore_add_alternatives(s, n);
     if (explore_is_told(s, n))
         explore_want_fewer(s, n);
@@ -251,10 +259,11 @@ static bool explore_one(struct explore_search *s, uint64_t n)
 static bool explore_all(struct explore_search *s)
 {
     const struct explore_options *o = s->options;
-    uint64_t begin = clock_now();
 
+    if (o->time_ns != UINT64_MAX)
+        s->end_ns = clock_now() + o->time_ns;
     for (uint64_t n = 1; n <= o->runs; n++) {
-        if (n > 1 && (is_interrupted(s) || clock_now() - begin >= o->time_ns))
+        if (n > 1 && is_over(s))
             break;
         if (n > 1 && !explore_is_shuffled(o, n) && !force_next(s, n))
             break;
@@ -310,7 +319,7 @@ static int run(const struct tool *tool, int argc, char **argv)
 {
     struct explore_options o = {
         .runs = RUNS, .seed = 1, .time_ns = UINT64_MAX, .mix = UINT32_MAX, .folder = "explore"};
-    struct explore_search s = {.tool = tool, .options = &o};
+    struct explore_search s = {.tool = tool, .options = &o, .end_ns = UINT64_MAX};
     int status = read_arguments(tool, argc, argv, &o);
 
     if (status != 0)

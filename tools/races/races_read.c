@@ -249,23 +249,31 @@ static bool add_op(struct reading *r, enum races_op_kind kind, uint32_t what)
     return true;
 }
 
+/* So few operations can be between the post of a receive and the note that says which event it is. */
+#define NOTED_LATER 64u
+
+/* Where the post or probe of this receive is, which was noted just now; RACES_NONE or another one: the last operation. */
+static uint32_t noted_op(const struct races_rank *rank, uint32_t receive)
+{
+    for (uint32_t i = rank->count; i > 0 && i + NOTED_LATER > rank->count; i--) {
+        const struct races_op *op = &rank->ops[i - 1];
+
+        if ((op->kind == RACES_POST || op->kind == RACES_LOOK) && op->what == receive)
+            return i - 1;
+    }
+    return rank->count != 0 ? rank->count - 1 : 0;
+}
+
 /* The last operation, or the post or probe of this receive, came when the record had so many events. */
 static void count_events(struct reading *r, uint32_t receive, uint64_t events)
 {
     const struct races_rank *rank = &r->run->job.ranks[r->rank];
-    uint32_t i = rank->count;
-    bool is_it = false;
 
     if (events < r->noted)
         return;
     r->noted = events;
-    while (i-- > 0 && !is_it) {
-        enum races_op_kind kind = rank->ops[i].kind;
-
+    for (uint32_t i = noted_op(rank, receive); i < rank->count; i++)
         r->run->counts[r->rank][i] = events;
-        is_it = receive == RACES_NONE ||
-                ((kind == RACES_POST || kind == RACES_LOOK) && rank->ops[i].what == receive);
-    }
 }
 
 /* The rank of a peer number; if the file does not say it, a rank that sends nothing. */
