@@ -152,7 +152,7 @@ struct explore_search {
     uint64_t count;           /* so many have ended */
     uint32_t ranks, orders;   /* of the job; different ones */
     uint64_t limit_ns;
-    uint64_t end_ns;                   /* when no other run is to be started; UINT64_MAX: never */
+    uint64_t end_ns; /* when no other run is to be started; UINT64_MAX: never */
     bool is_interrupted, is_exhausted; /* is_exhausted: no other order is known */
     bool is_unforceable;               /* what a run could have done otherwise is not known */
     struct explore_alternatives alternatives;

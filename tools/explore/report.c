@@ -100,7 +100,8 @@ static void print_head(const struct explore_search *s)
         printf(", %" PRIu64 " not enforced", count_missed(s));
     putchar('\n');
     if (s->is_unforceable)
-        puts("  no message can be forced: calls of several threads, or calls that are not recorded, "
+        puts("  no message can be forced: calls of several threads, or calls that are not "
+             "recorded, "
              "decide; --shuffle=N\n"
              "  makes random choices");
 }

@@ -1021,6 +1021,16 @@ bool races_cut_has(const struct races_cut *cut, uint32_t receive)
                     f->job->messages[message].index);
 }
 
+/* Is the message the first one of its sender that the receive could take? */
+static bool is_first(const struct finder *f)
+{
+    const struct races_message *m = &f->job->messages[f->message];
+    const struct races_receive *r = &f->job->receives[f->receive];
+
+    return r->message != RACES_NONE && m->to == r->rank &&
+           f->firsts[m->channel - f->ranks[r->rank].channel] == m->index;
+}
+
 int races_find_cut(struct races_job *job, uint32_t receive, uint32_t message, races_cut_fn *got,
                    void *arg)
 {
@@ -1036,8 +1046,10 @@ int races_find_cut(struct races_job *job, uint32_t receive, uint32_t message, ra
         err = -ENOMEM;
     if (err == 0) {
         firsts_make(&f, &job->receives[receive]);
-        kept_make(&f, kept);
-        cut.last = cut_of(&f, kept);
+        if (is_first(&f)) {
+            kept_make(&f, kept);
+            cut.last = cut_of(&f, kept);
+        }
         err = cut.last == NULL ? -ENOENT : 0;
     }
     if (err == 0) {

@@ -417,16 +417,24 @@ static bool search_step(const struct job *j, const struct state *next,
     return true;
 }
 
-/* All operations of a job are done, and this receive has a message, in a state that the search has seen. */
+/* All operations of a job are done, and all receives that have a recorded message have got it, in a state that the search has
+ * seen. */
 static bool has_ended;
-static uint32_t end_receive;
 
 static void note_end(const struct job *j, const struct state *s)
 {
-    for (uint32_t rank = 0; rank < j->job.rank_count; rank++)
+    for (uint32_t rank = 0; rank < j->job.rank_count; rank++) {
         if (s->done[rank] < j->ranks[rank].count)
             return;
-    has_ended = has_ended || s->is_over[end_receive];
+        for (uint32_t i = 0; i < j->ranks[rank].count; i++) {
+            const struct races_op *op = &j->ops[rank][i];
+
+            if (op->kind == RACES_POST && j->receives[op->what].message != RACES_NONE &&
+                !s->is_over[op->what])
+                return;
+        }
+    }
+    has_ended = true;
 }
 
 static bool search(const struct job *j, const struct state *s, struct found *found)
@@ -519,7 +527,6 @@ static bool is_cut_right(struct job *whole, uint32_t receive, uint32_t message)
         return false;
     has_ended = false;
     is_open_free = true;
-    end_receive = receive;
     is_whole = search_all(&c.cut, &unused);
     is_open_free = false;
     return !is_whole || has_ended;
@@ -778,6 +785,46 @@ static void test_knows_of_two(void **state)
     assert_found(&job, "");
 }
 
+static void keep_done(void *arg, const struct races_cut *cut)
+{
+    uint32_t *done = arg;
+
+    memcpy(done, cut->done, RANKS * sizeof *done);
+    done[RANKS] = races_cut_has(cut, 2) && races_cut_has(cut, 3) && !races_cut_has(cut, 0);
+}
+
+/* Rank 0 could take the other message first.  The receives of rank 1 do not depend on that, and stay. */
+static void test_cut_keeps_others(void **state)
+{
+    struct races_op first[] = {
+        {RACES_POST, 0}, {RACES_REPORT, 0}, {RACES_POST, 1}, {RACES_REPORT, 1}};
+    struct races_op second[] = {
+        {RACES_POST, 2}, {RACES_REPORT, 2}, {RACES_POST, 3}, {RACES_REPORT, 3}};
+    struct races_op third[] = {{RACES_SEND, 0}, {RACES_SEND, 2}};
+    struct races_op fourth[] = {{RACES_SEND, 1}, {RACES_SEND, 3}};
+    struct races_rank ranks[] = {RANK(first), RANK(second), RANK(third), RANK(fourth)};
+    struct races_message messages[] = {{.from = 2, .to = 0, .receive = 0},
+                                       {.from = 3, .to = 0, .receive = 1},
+                                       {.from = 2, .to = 1, .receive = 2},
+                                       {.from = 3, .to = 1, .receive = 3}};
+    struct races_receive receives[] = {{.source = ANY, .message = 0, .is_checked = true},
+                                       {.source = ANY, .message = 1, .is_checked = true},
+                                       {.rank = 1, .source = ANY, .message = 2},
+                                       {.rank = 1, .source = ANY, .message = 3}};
+    struct races_job job = JOB(ranks, messages, receives);
+    uint32_t done[RANKS + 1];
+
+    (void)state;
+    assert_found(&job, "0-1 ");
+    assert_int_equal(races_find_cut(&job, 0, 1, keep_done, done), 0);
+    assert_int_equal(done[0], 1);
+    assert_int_equal(done[1], 4);
+    assert_int_equal(done[2], 2);
+    assert_int_equal(done[3], 2);
+    assert_int_equal(done[RANKS], 1);
+    assert_int_equal(races_find_cut(&job, 1, 0, keep_done, done), -ENOENT);
+}
+
 /* A job whose parts contradict each other is refused. */
 static void test_contradictions(void **state)
 {
@@ -828,11 +875,9 @@ static void test_contradictions(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_behind_ended),
-        cmocka_unit_test(test_loose),
-        cmocka_unit_test(test_knows_of_two),
-        cmocka_unit_test(test_contradictions),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_open_behind_ended), cmocka_unit_test(test_loose),
+        cmocka_unit_test(test_knows_of_two),      cmocka_unit_test(test_cut_keeps_others),
+        cmocka_unit_test(test_contradictions),    cmocka_unit_test(test_random),
     };
 
     if (argc == 3) {
