@@ -16,7 +16,8 @@
 /* The message of a rank that ends the job (src/lib/hang.c).  The others fail then, and the launcher may see one of them first. */
 #define DEADLOCKED "this rank ends the job: it is deadlocked, and MBX_HANG_THEN=abort"
 
-/* mpiexec, if a rank has called MPI_Abort().  It exits with the status that this call was given, which may be 0. */
+/* mpiexec, if a rank has called MPI_Abort().  It exits with the status that this call was given, which may be 0.  The line is lost
+ * at times: a run also shows it by its record, and a replay has none. */
 #define ABORTED "MPI_ABORT was invoked on rank"
 
 /* Stands for a rank without a record. */
