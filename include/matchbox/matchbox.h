@@ -1662,7 +1662,8 @@ MBX_API int mbx_name_peer(struct mbx_ep *ep, uint32_t peer, uint32_t job, uint32
 
 /* The notes of mbx_trace_note(). */
 enum mbx_note {
-    /* request, or if it is 0 the last probe, is the event of this number in a record */
+    /* request, or if it is 0 the last probe, is the event of this number in a record; if that is another
+     * call, the record had so many events at the last send or note */
     MBX_NOTE_EVENT = 1,
     /* the program has been told that request, a send or a receive, is complete; number is 0 */
     MBX_NOTE_REPORTED,

@@ -82,6 +82,9 @@ static void plan_recorded(struct order_lane *lane, struct plan *plan,
     if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, plan->src, plan->tag, comm)) {
         plan->src = replay_source(outcome);
         plan->tag = replay_tag(outcome);
+    } else if (outcome->result == REPLAY_OPEN &&
+               replay_judge_is_beginning(lane->events.judge)) {
+        return; /* any message may come for it */
     } else if (outcome->result == REPLAY_OPEN && replay_judge_is_over(lane->events.judge)) {
         order_go_free(&lane->events);
     } else if ((outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED) &&

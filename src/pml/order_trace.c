@@ -5,6 +5,7 @@
  *   receive or probe of the record   its number, and where the program has called it
  *   MPI_Wait, MPI_Test, MPI_Recv     which receives and synchronous sends it reports as complete
  *   send                             where the program has called it
+ *   either, after further events     the number of the last event
  *
  * A message joins what a rank knows when a call reports it, not when it arrives: decision 63.  Receives of collectives, whose
  * tags are negative, are not noted: they count from when they are complete.  Nor are calls within a completion's callback.
@@ -32,15 +33,31 @@ static void note(enum mbx_note what, mbx_request request, uint64_t number)
 
 /* ---- events ---- */
 
-/* Notes the number of the record's last event. */
-static void note_event(mbx_request request)
+static uint64_t events_noted;
+
+/* Notes the number of the record's last event.  False: it has none. */
+static bool note_number(mbx_request request)
 {
     uint64_t number = replay_write_events(pml_order.main.events.writer);
 
     if (number == 0)
-        return; /* the record could not be written */
+        return false; /* the record could not be written */
     note(MBX_NOTE_EVENT, request, number);
-    note(MBX_NOTE_CALL, 0, 0);
+    events_noted = number;
+    return true;
+}
+
+static void note_event(mbx_request request)
+{
+    if (note_number(request))
+        note(MBX_NOTE_CALL, 0, 0);
+}
+
+/* The last note was made after so many events: other tests would have led to another call. */
+static void note_progress(void)
+{
+    if (replay_write_events(pml_order.main.events.writer) != events_noted)
+        (void)note_number(0);
 }
 
 void order_trace_recv(const pml_recv_t *recv)
@@ -83,8 +100,10 @@ static bool has_ended(const ompi_request_t *request)
 
 static void report_one(mbx_request handle, const ompi_request_t *request)
 {
-    if (handle != 0 && has_ended(request))
-        note(MBX_NOTE_REPORTED, handle, 0);
+    if (handle == 0 || !has_ended(request))
+        return;
+    note(MBX_NOTE_REPORTED, handle, 0);
+    note_progress();
 }
 
 struct watched {
@@ -227,8 +246,10 @@ static int end(ompi_request_t *request, ompi_status_public_t *status)
     err = request->req_status.MPI_ERROR;
     if (status != MPI_STATUS_IGNORE)
         OMPI_COPY_STATUS(status, request->req_status, false);
-    if (handle != 0)
+    if (handle != 0) {
         note(MBX_NOTE_REPORTED, handle, 0);
+        note_progress();
+    }
     ompi_request_free(&request);
     return err;
 }
@@ -253,6 +274,12 @@ static bool is_seen(int tag)
     return tag >= 0 && pml_calling_back == 0;
 }
 
+static void note_send(void)
+{
+    note(MBX_NOTE_CALL, 0, 0);
+    note_progress();
+}
+
 static int seen_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                       ompi_request_t **request)
@@ -261,7 +288,7 @@ static int seen_isend(const void *buf, size_t count, ompi_datatype_t *type, int 
 
     if (err != OMPI_SUCCESS || !is_seen(tag))
         return err;
-    note(MBX_NOTE_CALL, 0, 0);
+    note_send();
     return err;
 }
 
@@ -274,7 +301,7 @@ static int seen_send(const void *buf, size_t count, ompi_datatype_t *type, int d
     if (mode != MCA_PML_BASE_SEND_SYNCHRONOUS || !is_seen(tag)) {
         err = seen.send(buf, count, type, dst, tag, mode, comm);
         if (err == OMPI_SUCCESS && is_seen(tag))
-            note(MBX_NOTE_CALL, 0, 0);
+            note_send();
         return err;
     }
     err = seen_isend(buf, count, type, dst, tag, mode, comm, &request);
@@ -293,7 +320,7 @@ static int seen_start(size_t count, ompi_request_t **requests)
         err = pml_start(1, &requests[i]);
         if (err != OMPI_SUCCESS || !is_seen(base->req_tag))
             continue;
-        note(MBX_NOTE_CALL, 0, 0);
+        note_send();
     }
     return err;
 }

@@ -86,7 +86,7 @@ static void judge_read(struct replay_judge *j)
     if (replay_read_next(j->reader, &j->next))
         return;
     j->next.times = 0;
-    if (replay_judge_is_over(j))
+    if (replay_judge_is_over(j) && !replay_judge_is_beginning(j))
         LOG_WARN("replay: rank %u: the record ends after event %" PRIu64
                  ", where %s: from here on the rank continues freely",
                  replay_read_job(j->reader)->rank, j->at,
@@ -136,6 +136,11 @@ bool replay_judge_is_cut(const struct replay_judge *j)
 bool replay_judge_is_over(const struct replay_judge *j)
 {
     return j->next.times == 0 && !(replay_read_flags(j->reader) & REPLAY_COMPLETE);
+}
+
+bool replay_judge_is_beginning(const struct replay_judge *j)
+{
+    return (replay_read_flags(j->reader) & REPLAY_BEGINNING) != 0;
 }
 
 static void judge_step(struct replay_judge *j)

@@ -85,6 +85,44 @@ static void a_program_that_agrees_gets_the_outcomes(void **state)
     replay_judge_close(j);
 }
 
+/* mbx explore makes it: nothing is said at its end, where the rank continues. */
+static void after_a_beginning_a_rank_continues(void **state)
+{
+    struct replay_writer *w = open_writer();
+    struct replay_outcome got = replay_message(3, 7, 100), out;
+    struct replay_reader *reader;
+    struct replay_judge *j;
+
+    (void)state;
+    replay_write_flag(w, REPLAY_BEGINNING);
+    replay_write_post(w, &recv_any);
+    replay_write_fill(w, replay_write_post(w, &recv_any), &got);
+    replay_write_cancelled(w, 5);
+    replay_write_cancelled(w, 9);
+    replay_write_close(w);
+    reader = open_reader();
+    assert_int_equal(replay_read_flags(reader), REPLAY_BEGINNING);
+    assert_int_equal(replay_read_cancelled(reader, 0), 5);
+    assert_int_equal(replay_read_cancelled(reader, 1), 9);
+    assert_int_equal(replay_read_cancelled(reader, 2), 0);
+    replay_read_close(reader);
+    j = open_judge();
+    assert_true(replay_judge_is_beginning(j));
+    assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
+    assert_int_equal(out.result, REPLAY_OPEN);
+    assert_false(replay_judge_is_over(j));
+    assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
+    assert_int_equal(replay_source(&out), 3);
+    assert_true(replay_judge_is_over(j));
+    assert_int_equal(replay_judge(j, &wait_two, &out), REPLAY_OVER);
+    assert_string_equal(said, "");
+    replay_judge_close(j);
+    remove_records();
+    j = judge_small(false);
+    assert_false(replay_judge_is_beginning(j));
+    replay_judge_close(j);
+}
+
 static void another_call_is_a_divergence(void **state)
 {
     static const struct replay_signature probe = {
@@ -269,6 +307,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_program_that_agrees_gets_the_outcomes),
+        TEST(after_a_beginning_a_rank_continues),
         TEST(another_call_is_a_divergence),
         TEST(a_divergence_names_lines),
         TEST(an_outcome_that_cannot_be_is_a_divergence),

@@ -255,6 +255,16 @@ bool replay_read_is_cancelled(const struct replay_reader *r, uint64_t receive)
     return late_find(r, FORMAT_LATE_CANCELLED, receive) != NULL;
 }
 
+/* Outcomes come before them, as they are sorted. */
+uint64_t replay_read_cancelled(const struct replay_reader *r, size_t n)
+{
+    size_t first = 0;
+
+    while (first < r->late_count && r->late[first].kind != FORMAT_LATE_CANCELLED)
+        first++;
+    return n < r->late_count - first ? r->late[first + n].number : 0;
+}
+
 /* ---- the cursor ---- */
 
 static void rewind_all(struct replay_reader *r)
@@ -449,8 +459,8 @@ const struct replay_job *replay_read_job(const struct replay_reader *r)
 
 unsigned replay_read_flags(const struct replay_reader *r)
 {
-    return (unsigned)(r->flags &
-                      (REPLAY_COMPLETE | REPLAY_CUT | REPLAY_THREADS | REPLAY_UNSEEN)) &
+    return (unsigned)(r->flags & (REPLAY_COMPLETE | REPLAY_CUT | REPLAY_THREADS |
+                                  REPLAY_UNSEEN | REPLAY_BEGINNING)) &
            (r->damage[0] != '\0' ? ~(unsigned)REPLAY_COMPLETE : ~0u);
 }
 

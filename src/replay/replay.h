@@ -119,8 +119,13 @@ enum replay_flags {
     REPLAY_COMPLETE = 1 << 0, /* the rank has closed its record */
     REPLAY_CUT = 1 << 1,      /* nothing could be written any more */
     REPLAY_THREADS = 1 << 2,  /* a second thread has made events, which are not here */
-    REPLAY_UNSEEN = 1 << 3    /* a call had a result that is not here */
+    REPLAY_UNSEEN = 1 << 3,   /* a call had a result that is not here */
+    REPLAY_BEGINNING =
+        1 << 4 /* mbx explore has made it: an open receive is posted as the program asks */
 };
+
+/* The class of the size of a message that is not known: no message has it. */
+#define REPLAY_SIZE_UNKNOWN 15u
 
 struct replay_signature {
     uint64_t
@@ -277,7 +282,7 @@ void replay_write_flag(struct replay_writer *w, enum replay_flags flag);
 /* Events so far. */
 uint64_t replay_write_events(const struct replay_writer *w);
 
-/* The record is complete.  NULL is allowed. */
+/* The record is complete, or, with REPLAY_BEGINNING, ends here.  NULL is allowed. */
 void replay_write_close(struct replay_writer *w);
 
 /* ---- read.c ---- */
@@ -302,6 +307,9 @@ bool replay_read_next(struct replay_reader *r, struct replay_event *event);
 
 /* Was this exact receive of the program cancelled in time? */
 bool replay_read_is_cancelled(const struct replay_reader *r, uint64_t receive);
+
+/* The n-th of these receives, from 0 on; 0: there are no more. */
+uint64_t replay_read_cancelled(const struct replay_reader *r, size_t n);
 
 /* The file that has a place, and the address in it as its symbols count; NULL: not known. */
 const char *replay_read_place(const struct replay_reader *r, uint16_t place, uint64_t *at);
@@ -342,6 +350,9 @@ bool replay_judge_is_over(const struct replay_judge *j);
 
 /* Is it a record that was cut short? */
 bool replay_judge_is_cut(const struct replay_judge *j);
+
+/* Is it only the beginning of an order, after which the rank continues freely (REPLAY_BEGINNING)? */
+bool replay_judge_is_beginning(const struct replay_judge *j);
 
 bool replay_judge_is_cancelled(const struct replay_judge *j, uint64_t receive);
 

@@ -210,6 +210,27 @@ static void wildcards_of_few_senders_take_a_byte(void **state)
     assert_true(status.st_size - FORMAT_CHUNKS_AT < 20000 * 12 / 10);
 }
 
+/* Outcomes that came late are in the same file. */
+static void cancelled_receives_are_listed(void **state)
+{
+    static const struct replay_signature recv = {
+        .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_IRECV};
+    struct replay_outcome outcome = replay_message(3, 7, 8);
+    struct replay_writer *w = open_writer();
+    struct replay_reader *reader;
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * FORMAT_RING; i++)
+        (void)replay_write_post(w, &recv);
+    replay_write_fill(w, 1, &outcome);
+    replay_write_cancelled(w, 5);
+    replay_write_close(w);
+    reader = open_reader();
+    assert_int_equal(replay_read_cancelled(reader, 0), 5);
+    assert_int_equal(replay_read_cancelled(reader, 1), 0);
+    replay_read_close(reader);
+}
+
 /* Reads a file with a byte that is another one, or that ends before it. */
 static void try_damaged(size_t count, off_t at, bool is_cut)
 {
@@ -620,6 +641,7 @@ int main(void)
         TEST(events_are_read_as_they_were),
         TEST(polling_takes_few_bytes),
         TEST(wildcards_of_few_senders_take_a_byte),
+        TEST(cancelled_receives_are_listed),
         TEST(damage_never_makes_other_events),
         TEST(a_damaged_block_is_named),
         TEST(killed_ranks_leave_what_they_stored),

@@ -452,7 +452,8 @@ void replay_write_close(struct replay_writer *w)
     if (err < 0)
         writer_cut(w, err);
     if (!(w->flags & REPLAY_CUT)) {
-        replay_write_flag(w, REPLAY_COMPLETE);
+        if (!(w->flags & REPLAY_BEGINNING))
+            replay_write_flag(w, REPLAY_COMPLETE);
         memset(w->ring, 0, FORMAT_RING * sizeof w->ring[0]);
         (void)sys_fallocate_punch(w->fd, FORMAT_RING_AT, FORMAT_CHUNKS_AT - FORMAT_RING_AT);
     }

@@ -3,7 +3,8 @@
 """explore_test.py BUILD - mbx explore tells runs apart, and repeats the wrong ones.
 
 The program is explore.c, whose arguments say in which order the messages of each run arrive.  So nothing here depends on
-time: a deadlock is one, and a run that is too long never ends.
+time: a deadlock is one, and a run that is too long never ends.  The program forced.c has a known number of orders, of which
+mbx explore must find each one once, whichever the first run has.
 """
 import os
 import re
@@ -54,7 +55,8 @@ class Explore:
     def runs(self, options, orders, status, before=()):
         """Returns the lines about the runs, one for each of these orders.  before: words in front of the job."""
         patience = ["--limit", f"{PATIENCE_S}s"]  # a deadlock is found later on a busy machine
-        done = self.words([self.mbx, "explore", "-n", str(len(orders)), *patience, *options, "--", *before, *self.job(orders)])
+        runs = str(len(orders))
+        done = self.words([self.mbx, "explore", "-n", runs, "--shuffle", runs, *patience, *options, "--", *before, *self.job(orders)])
         check(done.returncode == status, f"{options} {orders} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         check(done.stderr == "", done.stderr)
         self.is_clean()
@@ -64,6 +66,10 @@ class Explore:
         left = processes.marked(self.word)
         check(not left, f"processes are left: {left}")
         check(set(os.listdir(self.folder)) <= {"explore"}, f"files are left: {os.listdir(self.folder)}")
+
+    def is_clean_but_for_file(self):
+        left = processes.marked(self.word)
+        check(not left, f"processes are left: {left}")
 
 
 def has(said, *patterns):
@@ -136,6 +142,14 @@ def checked(run):
         check(file.read() == "run 1\n", "the output of the check is not kept")
 
 
+def repeats_sometimes(run):
+    """The check fails for run 2, and for the second of its three replays."""
+    rule = "echo >>explore/count; case $(wc -l <explore/count) in 2 | 4) exit 1 ;; esac"
+    has(run.runs(["--check", rule], ["123", "213"], FOUND), r"^run 2 of 2: fails the check, .*; repeats in 1 of 3 replays$",
+        r"^    fails in 1 of 3 replays; to repeat it: ")
+    check(os.path.exists(f"{run.folder}/explore/order-2/replay-3-stdout"), "there is no third replay")
+
+
 def first_fails(run):
     """The first run fails.  Each run starts a process that does not end by itself."""
     said = run.runs([], ["312", "312"], FOUND, ["sh", "-c", 'tail -f /dev/null & exec "$@"', "sh"])
@@ -150,7 +164,7 @@ def limits(run):
 
 
 def interrupted(run):
-    with processes.started([run.mbx, "explore", "-n", "4", "--", *run.job(["123", "123w"])], cwd=run.folder, env=run.env,
+    with processes.started([run.mbx, "explore", "-n", "4", "--shuffle", "4", "--", *run.job(["123", "123w"])], cwd=run.folder, env=run.env,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as explore:
         output = f"{run.folder}/explore/order-2/stdout"
         while not os.path.exists(output) or "rank 0 is done" not in open(output).read():
@@ -198,12 +212,93 @@ def forced(run):
     check(os.listdir(f"{run.folder}/explore/order-2") == ["mine"], f"order-2 has {os.listdir(run.folder + '/explore/order-2')}")
 
 
+def forced_runs(run, case, *options, status=FOUND, also=FOUND):
+    """Explores a case of forced.c.  Returns what is said, and what each run printed as its order."""
+    shutil.rmtree(f"{run.folder}/explore", ignore_errors=True)
+    if os.path.exists(f"{run.folder}/file"):
+        os.unlink(f"{run.folder}/file")
+    program = os.path.join(os.path.dirname(run.program), "forced")
+    done = run.words([run.mbx, "explore", "-n", "40", "--limit", f"{PATIENCE_S}s", *options, "--", "mpiexec", "--oversubscribe", "-n", "4",
+                      program, case, f"{run.folder}/file"])
+    check(done.returncode in (status, also) and done.stderr == "", f"{case} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    orders = []
+    for number in range(1, len(re.findall(r"^run \d+ of ", done.stdout, re.M)) + 1):
+        with open(f"{run.folder}/explore/order-{number}/stdout") as file:
+            orders += re.findall(r"^order (\S*)$", file.read(), re.M)
+    return done.stdout, orders
+
+
+def all_orders(run, case, wanted, *options, status=FOUND):
+    """Each order occurs once, and then nothing is left to be tried."""
+    said, orders = forced_runs(run, case, "--output=none", *options, status=status, also=status)
+    check(sorted(orders) == sorted(wanted), f"{case}: the orders are {orders}:\n{said}")
+    has(said, rf"^explore: {len(wanted)} runs, {len(wanted)} different orders, and no other is known: ")
+    check("not enforced" not in said, said)
+    run.is_clean_but_for_file()
+    return said
+
+
+def exhausted(run):
+    """All orders are found, and the wrong one among them."""
+    said = all_orders(run, "three", ["123", "132", "213", "231", "312", "321"])
+    check(said.count("repeats in its replay\n") == said.count("; repeats in its replay"), said)
+    has(said, r"exit(?:s with)? status 1")
+    all_orders(run, "pairs", ["2323", "2332", "3223", "3232"])
+    all_orders(run, "probe", ["1", "2"], status=0)
+    all_orders(run, "open", ["12", "21"], status=0)
+    all_orders(run, "reversed", ["12", "21"], status=0)
+
+
+def only_after_another(run):
+    """Messages that are sent only in some orders."""
+    all_orders(run, "nested", ["12", "2113", "2131"])
+
+
+def named(run):
+    """The report names what was forced."""
+    said, orders = forced_runs(run, "reversed")
+    other = orders[1][0]
+    has(said, rf"^  run 2: other output: 'order {orders[1]}' \(run 1: 'order {orders[0]}'\); the first event that differs from run 1: rank 0, event 1: ",
+        rf"^    forced: event 1 of rank 0, receive.* \(MPI_Recv from any source, tag 7, on .*\), takes rank {other}'s message.* instead of rank {orders[0][0]}'s",
+        "^    repeats in its replay; to repeat it: mbx exec --replay explore/order-2 mpiexec ")
+
+
+def ends(run):
+    """A deadlock, and an abort whose status is 0."""
+    said, _ = forced_runs(run, "deadlock", "--output=none")
+    has(said, r"^explore: 2 runs, 2 different orders, and no other is known: ", "deadlock")
+    said, _ = forced_runs(run, "aborted", "--output=none")
+    has(said, r"^explore: 2 runs, 2 different orders, and no other is known: ", r"^run \d of 40: exit status 0 before MPI_Finalize, ")
+
+
+def not_enforced(run):
+    """A rank waits for another without a message: the match does not happen."""
+    said, orders = forced_runs(run, "file", status=0, also=0)
+    check(orders == ["12"], orders)
+    has(said, r"^run 2 of 40: not enforced, ", r"^explore: 2 runs, one order, and no other is known: all end as run 1 does \(exit status 0\), 1 not enforced$")
+
+
+def threads(run):
+    """Nothing can be forced if a second thread receives, and this is said."""
+    done = run.words([run.mbx, "explore", "--", *run.job(["123t"])])
+    check(done.returncode == 0 and done.stderr == "", f"it ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    has(done.stdout, r"^explore: 1 run, one order: exit status 0$", r"^  no message can be forced: calls of several threads")
+
+
+def mixed(run):
+    """At most one forced match: the order that needs two is not found."""
+    said, orders = forced_runs(run, "pairs", "--output=none", "--mix", "1", status=0)
+    check(len(orders) == 3 and len(set(orders)) == 3, f"{orders}:\n{said}")
+    has(said, r"^explore: 3 runs, 3 different orders, and \d+ other matches were not tried: ")
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     if shutil.which("mpiexec") is None:
         return 77
-    tests = [search, shuffled, outputs, not_replayable, checked, first_fails, limits, interrupted, refusals, forced]
+    tests = [search, shuffled, outputs, not_replayable, checked, repeats_sometimes, first_fails, limits, interrupted, refusals, forced, exhausted, only_after_another, named, ends,
+             not_enforced, threads, mixed]
     for test in [test for test in tests if test.__name__ in sys.argv[2:] or not sys.argv[2:]]:
         with tempfile.TemporaryDirectory() as folder:
             run = Explore(os.path.abspath(sys.argv[1]), folder)

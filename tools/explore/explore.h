@@ -2,17 +2,20 @@
 /*
  * explore.h - the parts of `mbx explore`.
  *
- *   explore.c   options; run after run
- *   runs.c      a run, its check and its replay  ──>  execute.c   a process and all that descends from it, to their end
- *   judge.c     how a run ended, and which order it had
- *   lines.c     the first line in which two outputs differ
- *   folder.c    DIR
- *   report.c    what is said at the end
+ *   explore.c        options; run after run
+ *   alternatives.c   which message each receive could have taken instead, and which of them is next
+ *   cut.c            the order that makes a receive take another message
+ *   runs.c           a run, its check and its replay  ──>  execute.c   a process and all that descends from it, to their end
+ *   judge.c          how a run ended, and which order it had
+ *   lines.c          the first line in which two outputs differ
+ *   folder.c         DIR
+ *   report.c         what is said at the end
  *
  * DIR/order-K has the files of run K:
- *   its record, job.txt           made by the ranks and by mbx exec
+ *   cut/                          the beginning of an order, with which it was made to begin
+ *   its record, traces, job.txt   made by the ranks and by mbx exec
  *   stdout, stderr, check         of the run, and of CMD
- *   replay-stdout, -stderr, -check    of its replay, if there was one
+ *   replay-stdout, -stderr, -check    of its replay, if there was one; replay-2-..., replay-3-... of further ones
  */
 #ifndef TOOLS_EXPLORE_H
 #define TOOLS_EXPLORE_H
@@ -26,6 +29,7 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/tool.h"
 #include "tools/order/compare.h"
+#include "tools/races/races.h"
 
 #define EXPLORE_RUNS_MAX 10000
 
@@ -36,12 +40,16 @@
 #define EXPLORE_STATUS    "MBX_EXPLORE_STATUS"
 #define EXPLORE_PATH      (PATH_MAX + 64)
 #define EXPLORE_LINE_SIZE 128
+#define EXPLORE_CUT       "cut" /* a folder in DIR/order-K */
+#define EXPLORE_REPLAYS   3     /* of a run that does not repeat in the first one */
 
 enum explore_output { EXPLORE_SORTED, EXPLORE_SAME, EXPLORE_NONE };
 
 struct explore_options {
     uint64_t runs, seed, time_ns,
-        limit_ns; /* time_ns UINT64_MAX: no end; limit_ns 0: by the first run */
+        limit_ns;      /* time_ns UINT64_MAX: no end; limit_ns 0: by the first run */
+    uint64_t shuffled; /* so many runs are made with mbx exec --shuffle, the first ones */
+    uint64_t mix;      /* a run has at most so many forced matches */
     enum explore_output output;
     const char *check; /* or NULL */
     const char *folder;
@@ -83,6 +91,7 @@ enum explore_kind {
     EXPLORE_STATUS_IS, /* number: the exit status */
     EXPLORE_SIGNALLED, /* number: the signal */
     EXPLORE_DEADLOCK,
+    EXPLORE_ABORTED, /* its exit status is 0, but a rank did not come to MPI_Finalize */
     EXPLORE_LONG,
     EXPLORE_CHECK_FAILS,
     EXPLORE_CHECK_PASSES
@@ -102,12 +111,37 @@ enum explore_replay {
     EXPLORE_REPLAY_REFUSED
 };
 
+/* A receive or probe of a run could have taken another message. */
+struct explore_alternative {
+    uint64_t run, event;       /* event: of rank */
+    uint32_t rank, from;       /* from: the sender of the other message */
+    uint32_t taken;            /* the sender of the message that it took */
+    uint32_t receive, message; /* of the job that the traces of the run make */
+    int32_t source, tag;       /* of the other message, as MPI_Recv returns them */
+    uint32_t group;            /* of races_groups */
+    bool is_first, is_last;    /* of its group in its run */
+    bool is_done;              /* it was tried, or has occurred */
+    bool is_repeated;          /* the same match was forced in another order */
+    bool is_wanted;            /* it tries a failed order with fewer forced matches */
+};
+
+struct explore_alternatives {
+    struct explore_alternative *all;
+    size_t count, slots;
+    uint64_t known; /* also those for which there was no space */
+};
+
 struct explore_run {
     struct explore_result result, replayed;
     enum explore_replay replay;
     uint64_t ns, hash;
     uint32_t
         order; /* the number of its order, in the sequence of their discovery; 0: it has no record */
+    uint32_t replays, repeated; /* how many replays there were, and how many were alike */
+    bool is_forced, is_missed;  /* is_missed: the forced match did not happen */
+    struct explore_alternative forced;      /* last */
+    struct explore_alternative *all_forced; /* also the earlier ones that are kept */
+    uint32_t forced_count;
 };
 
 struct explore_search {
@@ -118,8 +152,26 @@ struct explore_search {
     uint64_t count;           /* so many have ended */
     uint32_t ranks, orders;   /* of the job; different ones */
     uint64_t limit_ns;
-    bool is_interrupted;
+    uint64_t end_ns; /* when no other run is to be started; UINT64_MAX: never */
+    bool is_interrupted, is_exhausted; /* is_exhausted: no other order is known */
+    bool is_unforceable;               /* what a run could have done otherwise is not known */
+    struct explore_alternatives alternatives;
+    struct races_groups groups; /* of all runs */
+    struct races_run run;       /* the traces of run number `loaded`; 0: of none */
+    uint64_t loaded;
 };
+
+/* Is it made in order to be compared, and does not force a match? */
+static inline bool explore_is_shuffled(const struct explore_options *options, uint64_t n)
+{
+    return n <= options->shuffled;
+}
+
+/* Are there runs that force matches, so that the others are traced? */
+static inline bool explore_is_traced(const struct explore_options *options)
+{
+    return options->shuffled < options->runs;
+}
 
 /* err: what it wrote to standard error. */
 struct explore_result explore_result_of(const struct explore_ended *ended, const char *err);
@@ -135,6 +187,53 @@ const char *explore_count_text(const struct explore_result *result, uint64_t cou
 
 /* Finds the order of run number n among those before.  True: it is a new one. */
 bool explore_find_order(struct explore_search *s, uint64_t n);
+
+/* Has each rank that has a record closed it? */
+bool explore_is_complete(const struct explore_search *s, uint64_t n);
+
+/* Can matches be forced that follow from run n?  Not if a rank's record lacks events. */
+bool explore_is_forceable(const struct explore_search *s, uint64_t n);
+
+/* ---- alternatives.c ---- */
+
+/* Adds the alternatives of run number n. */
+void explore_add_alternatives(struct explore_search *s, uint64_t n);
+
+/* The one that is to be tried next; NULL: there is none. */
+struct explore_alternative *explore_choose(struct explore_search *s);
+
+void explore_note_tried(struct explore_search *s, const struct explore_alternative *tried);
+
+/* How many were not tried. */
+uint64_t explore_untried(const struct explore_search *s);
+
+/* Run number n fails.  If it has several forced matches, those alternatives come next that leave one of them out. */
+void explore_want_fewer(struct explore_search *s, uint64_t n);
+
+/* ---- cut.c ---- */
+
+struct explore_cut;
+
+/* The traces of run number n; NULL after saying that there is no memory. */
+struct races_run *explore_load(struct explore_search *s, uint64_t n);
+void explore_unload(struct explore_search *s);
+
+/* Makes the cut before an alternative.  NULL: there is none. */
+struct explore_cut *explore_cut_make(struct explore_search *s,
+                                     const struct explore_alternative *forced);
+void explore_cut_free(struct explore_cut *cut);
+
+/* The number of a run whose order begins so; or 0. */
+uint64_t explore_cut_met(const struct explore_cut *cut);
+
+/* Writes the records with which run number n begins.  False after saying why not. */
+bool explore_cut_write(const struct explore_cut *cut, uint64_t n);
+
+/* The forced matches are kept in the run. */
+void explore_cut_give(struct explore_cut *cut, struct explore_run *to);
+
+/* Has the receive taken the message in run number n? */
+bool explore_was_forced(const struct explore_search *s, uint64_t n);
 
 /* ---- lines.c ---- */
 

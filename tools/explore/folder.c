@@ -52,16 +52,28 @@ static bool is_record(const char *name)
                           strcmp(name + 5 + digits, ".mbxplaces") == 0);
 }
 
+/* "matchbox-host-4457-1.trace" */
+static bool is_trace(const char *name)
+{
+    size_t length = strlen(name);
+
+    return strncmp(name, "matchbox-", 9) == 0 && length > 6 &&
+           strcmp(name + length - 6, ".trace") == 0;
+}
+
 static bool is_of_a_run(const char *name)
 {
     static const char *const names[] = {"job.txt", "stdout", "stderr", "check"};
 
-    if (strncmp(name, "replay-", 7) == 0)
+    if (strncmp(name, "replay-", 7) == 0) {
         name += 7;
+        if (name[0] >= '2' && name[0] <= '0' + EXPLORE_REPLAYS && name[1] == '-')
+            name += 2;
+    }
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (strcmp(name, names[i]) == 0)
             return true;
-    return is_record(name);
+    return is_record(name) || is_trace(name);
 }
 
 static DIR *open_folder(int parent, const char *name)
@@ -82,7 +94,7 @@ static void remove_order(int parent, const char *name)
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         if (is_of_a_run(entry->d_name))
             unlinkat(dirfd(folder), entry->d_name, 0);
-        if (replay_is_part(entry->d_name))
+        if (replay_is_part(entry->d_name) || strcmp(entry->d_name, EXPLORE_CUT) == 0)
             remove_order(dirfd(folder), entry->d_name);
     }
     if (folder != NULL)

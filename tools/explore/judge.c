@@ -16,6 +16,10 @@
 /* The message of a rank that ends the job (src/lib/hang.c).  The others fail then, and the launcher may see one of them first. */
 #define DEADLOCKED "this rank ends the job: it is deadlocked, and MBX_HANG_THEN=abort"
 
+/* mpiexec, if a rank has called MPI_Abort().  It exits with the status that this call was given, which may be 0.  The line is lost
+ * at times: a run also shows it by its record, and a replay has none. */
+#define ABORTED "MPI_ABORT was invoked on rank"
+
 /* Stands for a rank without a record. */
 #define NO_RECORD UINT64_C(0x6e6f207265636f72)
 
@@ -30,6 +34,8 @@ struct explore_result explore_result_of(const struct explore_ended *ended, const
         result = (struct explore_result){.kind = EXPLORE_DEADLOCK};
     else if (ended->how == EXPLORE_KILLED)
         result.kind = EXPLORE_SIGNALLED;
+    else if (ended->number == 0 && explore_has_text(err, ABORTED))
+        result.kind = EXPLORE_ABORTED;
     return result;
 }
 
@@ -49,6 +55,8 @@ bool explore_is_told(const struct explore_search *s, uint64_t n)
 {
     const struct explore_result *first = &s->runs[0].result;
 
+    if (s->runs[n - 1].is_missed)
+        return false;
     return n == 1 ? fails(first) : !explore_is_same(&s->runs[n - 1].result, first);
 }
 
@@ -81,6 +89,9 @@ const char *explore_result_text(const struct explore_result *result, char text[9
         break;
     case EXPLORE_DEADLOCK:
         snprintf(text, 96, "deadlock");
+        break;
+    case EXPLORE_ABORTED:
+        snprintf(text, 96, "exit status 0 before MPI_Finalize");
         break;
     case EXPLORE_LONG:
         snprintf(text, 96, "too long, stopped");
@@ -116,6 +127,9 @@ const char *explore_count_text(const struct explore_result *result, uint64_t cou
         break;
     case EXPLORE_DEADLOCK:
         snprintf(text, 96, "%llu deadlock%s", n, s);
+        break;
+    case EXPLORE_ABORTED:
+        snprintf(text, 96, "%llu end%s before MPI_Finalize", n, s);
         break;
     case EXPLORE_LONG:
         snprintf(text, 96, "%llu take%s too long", n, s);
@@ -164,5 +178,39 @@ bool explore_find_order(struct explore_search *s, uint64_t n)
             return false;
         }
     run->order = ++s->orders;
+    return true;
+}
+
+/* ---- records ---- */
+
+/* Does the record of a rank have one of these flags, or lack the wanted one?  A rank without a record has none. */
+static bool has_flags(const struct explore_search *s, uint64_t n, uint32_t rank, unsigned bad,
+                      unsigned wanted)
+{
+    char path[EXPLORE_PATH], error[ORDER_ERROR];
+    struct replay_reader *reader;
+    unsigned flags;
+
+    if (replay_read_open(explore_path(s->options, n, "", path), rank, &reader, error,
+                         sizeof error) < 0)
+        return false;
+    flags = replay_read_flags(reader);
+    replay_read_close(reader);
+    return (flags & bad) != 0 || (flags & wanted) != wanted;
+}
+
+bool explore_is_complete(const struct explore_search *s, uint64_t n)
+{
+    for (uint32_t rank = 0; rank < s->ranks; rank++)
+        if (has_flags(s, n, rank, 0, REPLAY_COMPLETE) && !has_flags(s, n, rank, REPLAY_CUT, 0))
+            return false;
+    return true;
+}
+
+bool explore_is_forceable(const struct explore_search *s, uint64_t n)
+{
+    for (uint32_t rank = 0; rank < s->ranks; rank++)
+        if (has_flags(s, n, rank, REPLAY_THREADS | REPLAY_UNSEEN, 0))
+            return false;
     return true;
 }

@@ -4,6 +4,7 @@
  *
  *   explore: 20 runs, 12 different orders: 17 end as run 1 does, 2 deadlock, 1 exits with status 1
  *     run 7: deadlock; the first event that differs from run 1: rank 0, event 102: ...
+ *       forced: event 102 of rank 0 took rank 2's message (MPI_Send at load.c:77) instead of rank 1's (MPI_Send at setup.c:9)
  *       repeats in its replay; to repeat it: mbx exec --replay explore/order-7 mpiexec -n 4 ./a.out
  */
 #include <inttypes.h>
@@ -26,16 +27,25 @@ static uint64_t count_alike(const struct explore_search *s, uint64_t n)
     uint64_t count = 0;
 
     for (uint64_t i = 1; i <= s->count; i++)
-        count += explore_is_same(result_of(s, i), result_of(s, n));
+        count += !s->runs[i - 1].is_missed && explore_is_same(result_of(s, i), result_of(s, n));
+    return count;
+}
+
+static uint64_t count_missed(const struct explore_search *s)
+{
+    uint64_t count = 0;
+
+    for (uint64_t i = 1; i <= s->count; i++)
+        count += s->runs[i - 1].is_missed;
     return count;
 }
 
 static bool is_first_of_its_kind(const struct explore_search *s, uint64_t n)
 {
     for (uint64_t i = 1; i < n; i++)
-        if (explore_is_same(result_of(s, i), result_of(s, n)))
+        if (!s->runs[i - 1].is_missed && explore_is_same(result_of(s, i), result_of(s, n)))
             return false;
-    return true;
+    return !s->runs[n - 1].is_missed;
 }
 
 static void print_first(const struct explore_search *s)
@@ -45,7 +55,7 @@ static void print_first(const struct explore_search *s)
 
     if (s->count == 1)
         fputs(explore_result_text(result_of(s, 1), text), stdout);
-    else if (alike == s->count)
+    else if (alike == s->count - count_missed(s))
         printf("all end as run 1 does (%s)", explore_result_text(result_of(s, 1), text));
     else
         printf("%" PRIu64 " end%s as run 1 does%s%s%s", alike, alike == 1 ? "s" : "",
@@ -54,23 +64,72 @@ static void print_first(const struct explore_search *s)
                explore_is_told(s, 1) ? ")" : "");
 }
 
+/* Is there more to try? */
+static void print_known(const struct explore_search *s)
+{
+    uint64_t untried = explore_untried(s);
+
+    if (s->is_exhausted && !s->is_unforceable && s->options->mix >= s->count)
+        printf(", and no other is known");
+    else if (untried != 0)
+        printf(", and %" PRIu64 " other match%s not tried", untried,
+               untried == 1 ? " was" : "es were");
+    printf(": ");
+}
+
 static void print_head(const struct explore_search *s)
 {
     char text[96];
 
+    bool is_cut_off = s->count < s->options->runs && !s->is_exhausted;
+
     printf("explore: %" PRIu64, s->count);
-    if (s->count < s->options->runs)
+    if (is_cut_off)
         printf(" of %" PRIu64, s->options->runs);
-    printf(" run%s, ", s->options->runs == 1 ? "" : "s");
+    printf(" run%s, ", (is_cut_off ? s->options->runs : s->count) == 1 ? "" : "s");
     if (s->orders == 1)
-        printf("one order: ");
+        printf("one order");
     else
-        printf("%" PRIu32 " different orders: ", s->orders);
+        printf("%" PRIu32 " different orders", s->orders);
+    print_known(s);
     print_first(s);
     for (uint64_t n = 2; n <= s->count; n++)
         if (is_first_of_its_kind(s, n))
             printf(", %s", explore_count_text(result_of(s, n), count_alike(s, n), text));
+    if (count_missed(s) != 0)
+        printf(", %" PRIu64 " not enforced", count_missed(s));
     putchar('\n');
+    if (s->is_unforceable)
+        puts("  no message can be forced: calls of several threads, or calls that are not "
+             "recorded, "
+             "decide; --shuffle=N\n"
+             "  makes random choices");
+}
+
+/* ---- forced matches ---- */
+
+static void print_sent(const char *text)
+{
+    if (text[0] != '\0')
+        printf(" (%s)", text);
+}
+
+static void print_forced(const struct explore_search *s, uint64_t n)
+{
+    const struct explore_run *run = &s->runs[n - 1];
+
+    for (uint32_t i = 0; i < run->forced_count; i++) {
+        const struct explore_alternative *one = &run->all_forced[i];
+        const struct races_group *group = &s->groups.groups[one->group];
+
+        printf("    forced: event %" PRIu64 " of rank %" PRIu32 ", %s, takes rank %" PRIu32
+               "'s message",
+               one->event, one->rank, s->groups.sites[group->site].text, one->from);
+        print_sent(group->other);
+        printf(" instead of rank %" PRIu32 "'s", one->taken);
+        print_sent(group->taken);
+        putchar('\n');
+    }
 }
 
 /* ---- the event ---- */
@@ -220,7 +279,9 @@ static void print_replay(const struct explore_search *s, uint64_t n)
     fputs("    ", stdout);
     if (run->replay == EXPLORE_REPEATS)
         printf("repeats in its replay; ");
-    if (run->replay == EXPLORE_REPEATS_NOT)
+    if (run->replay == EXPLORE_REPEATS_NOT && run->repeated != 0)
+        printf("fails in %" PRIu32 " of %" PRIu32 " replays; ", run->repeated, run->replays);
+    else if (run->replay == EXPLORE_REPEATS_NOT)
         printf("does not repeat in its replay (%s); ", replay_text(run, text));
     if (run->replay == EXPLORE_REPLAY_REFUSED)
         printf("cannot be replayed (%s); ", explore_path(s->options, n, "replay-stderr", path));
@@ -249,6 +310,7 @@ void explore_report(const struct explore_search *s)
             print_event(s, n);
         }
         putchar('\n');
+        print_forced(s, n);
         if (s->runs[n - 1].order != 0)
             print_replay(s, n);
     }

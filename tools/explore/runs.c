@@ -14,29 +14,69 @@
 
 #define TIMES_FIRST 10
 #define LIMIT_LEAST (60 * CLOCK_S)
-#define WORDS_MORE  8 /* than the command has, at most */
+#define WORDS_MORE  10 /* than the command has, at most */
 
 /* The files of DIR/order-N that belong to a run, or to a replay. */
 struct files {
     char out[EXPLORE_PATH], err[EXPLORE_PATH], check[EXPLORE_PATH];
 };
 
-static void name_files(const struct explore_search *s, uint64_t n, bool is_replay,
+static void name_file(const struct explore_search *s, uint64_t n, uint32_t replay,
+                      const char *name, char path[EXPLORE_PATH])
+{
+    char full[48];
+
+    if (replay == 0)
+        snprintf(full, sizeof full, "%s", name);
+    else if (replay == 1)
+        snprintf(full, sizeof full, "replay-%s", name);
+    else
+        snprintf(full, sizeof full, "replay-%u-%s", replay, name);
+    explore_path(s->options, n, full, path);
+}
+
+/* replay: its number, or 0: the run. */
+static void name_files(const struct explore_search *s, uint64_t n, uint32_t replay,
                        struct files *files)
 {
-    explore_path(s->options, n, is_replay ? "replay-stdout" : "stdout", files->out);
-    explore_path(s->options, n, is_replay ? "replay-stderr" : "stderr", files->err);
-    explore_path(s->options, n, is_replay ? "replay-check" : "check", files->check);
+    name_file(s, n, replay, "stdout", files->out);
+    name_file(s, n, replay, "stderr", files->err);
+    name_file(s, n, replay, "check", files->check);
 }
 
 /* ---- words ---- */
+
+/* The words that make a run what it is.  Returns how many there are. */
+static size_t put_kind(const struct explore_search *s, uint64_t n, char **w)
+{
+    static char shuffle[] = "--shuffle", record[] = "--record", replay[] = "--replay", seed[24],
+                cut[EXPLORE_PATH], races[EXPLORE_PATH + 8], folder[EXPLORE_PATH];
+    size_t at = 0;
+
+    explore_path(s->options, n, "", folder);
+    if (explore_is_shuffled(s->options, n)) {
+        snprintf(seed, sizeof seed, "%llu", (unsigned long long)(s->options->seed + n - 1));
+        w[at++] = shuffle;
+        w[at++] = seed;
+    } else if (s->runs[n - 1].is_forced) {
+        w[at++] = replay;
+        w[at++] = strcpy(cut, explore_path(s->options, n, EXPLORE_CUT, races));
+    }
+    if (explore_is_traced(s->options)) {
+        snprintf(races, sizeof races, "--races=%s", folder);
+        w[at++] = races;
+    } else {
+        w[at++] = record;
+        w[at++] = folder;
+    }
+    return at;
+}
 
 /* The words of `mbx exec`, which runs the command in another order, or replays it.  False: no memory. */
 static bool exec_words(const struct explore_search *s, uint64_t n, bool is_replay,
                        char ***words)
 {
-    static char name[] = "exec", shuffle[] = "--shuffle", record[] = "--record",
-                replay[] = "--replay", end[] = "--", seed[24], folder[EXPLORE_PATH];
+    static char name[] = "exec", replay[] = "--replay", end[] = "--", folder[EXPLORE_PATH];
     char **command = s->options->command, **w;
     size_t count = 0, at = 0;
 
@@ -45,15 +85,14 @@ static bool exec_words(const struct explore_search *s, uint64_t n, bool is_repla
     w = mem_calloc(count + WORDS_MORE, sizeof *w);
     if (w == NULL)
         return false;
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)(s->options->seed + n - 1));
     w[at++] = name;
-    if (!is_replay) {
-        w[at++] = shuffle;
-        w[at++] = seed;
+    if (is_replay) {
+        w[at++] = replay;
+        explore_path(s->options, n, "", folder);
+        w[at++] = folder;
+    } else {
+        at += put_kind(s, n, w + at);
     }
-    w[at++] = is_replay ? replay : record;
-    explore_path(s->options, n, "", folder);
-    w[at++] = folder;
     w[at++] = end;
     memcpy(w + at, command, count * sizeof *w);
     *words = w;
@@ -119,14 +158,18 @@ static bool is_other_output(struct explore_search *s, uint64_t as, const char *o
 }
 
 /* False: it was interrupted. */
-static bool judge(struct explore_search *s, uint64_t n, const struct files *files,
-                  const struct explore_ended *ended, struct explore_result *result)
+static bool judge(struct explore_search *s, uint64_t n, bool is_replay,
+                  const struct files *files, const struct explore_ended *ended,
+                  struct explore_result *result)
 {
     const struct explore_result *first = &s->runs[0].result;
 
     if (s->options->check != NULL && ended->how != EXPLORE_TOO_LONG)
         return ask_check(s, n, files, ended, result);
     *result = explore_result_of(ended, files->err);
+    if (result->kind == EXPLORE_STATUS_IS && result->number == 0 && !is_replay &&
+        !explore_is_complete(s, n))
+        result->kind = EXPLORE_ABORTED;
     if (n > 1 && result->kind == first->kind && result->number == first->number)
         result->is_other_output = is_other_output(s, 1, files->out);
     return true;
@@ -197,7 +240,7 @@ bool explore_run(struct explore_search *s, uint64_t n)
 
     if (!explore_make_order(s->tool, s->options, n))
         return false;
-    name_files(s, n, false, &files);
+    name_files(s, n, 0, &files);
     ended = run_job(s, n, false, &files);
     s->is_interrupted = s->is_interrupted || ended.how == EXPLORE_INTERRUPTED;
     if (ended.how == EXPLORE_INTERRUPTED)
@@ -215,8 +258,11 @@ bool explore_run(struct explore_search *s, uint64_t n)
     run->ns = ended.ns;
     if (n == 1)
         learn_limit(s, run);
-    explore_find_order(s, n);
-    if (has_no_record(s, n, &ended) || !judge(s, n, &files, &ended, &run->result))
+    run->is_missed = run->is_forced && !explore_was_forced(s, n);
+    if (!run->is_missed)
+        explore_find_order(s, n);
+    if (has_no_record(s, n, &ended) ||
+        (!run->is_missed && !judge(s, n, false, &files, &ended, &run->result)))
         return false;
     s->count = n;
     return true;
@@ -234,13 +280,13 @@ static bool repeats(struct explore_search *s, uint64_t n, const struct files *fi
     return !run->result.is_other_output || !is_other_output(s, n, files->out);
 }
 
-bool explore_replay(struct explore_search *s, uint64_t n)
+static bool replay_once(struct explore_search *s, uint64_t n)
 {
     struct explore_run *run = &s->runs[n - 1];
     struct explore_ended ended;
     struct files files;
 
-    name_files(s, n, true, &files);
+    name_files(s, n, ++run->replays, &files);
     ended = run_job(s, n, true, &files);
     s->is_interrupted = s->is_interrupted || ended.how == EXPLORE_INTERRUPTED;
     if (ended.how == EXPLORE_INTERRUPTED)
@@ -250,8 +296,27 @@ bool explore_replay(struct explore_search *s, uint64_t n)
         run->replay = EXPLORE_REPLAY_REFUSED;
         return true;
     }
-    if (!judge(s, n, &files, &ended, &run->replayed))
+    if (!judge(s, n, true, &files, &ended, &run->replayed))
         return false;
     run->replay = repeats(s, n, &files) ? EXPLORE_REPEATS : EXPLORE_REPEATS_NOT;
+    run->repeated += run->replay == EXPLORE_REPEATS;
+    return true;
+}
+
+bool explore_replay(struct explore_search *s, uint64_t n)
+{
+    struct explore_run *run = &s->runs[n - 1];
+    struct explore_result replayed;
+
+    if (!replay_once(s, n))
+        return false;
+    if (run->replay != EXPLORE_REPEATS_NOT)
+        return true;
+    replayed = run->replayed;
+    while (run->replays < EXPLORE_REPLAYS)
+        if (!replay_once(s, n))
+            return false;
+    run->replayed = replayed;
+    run->replay = EXPLORE_REPEATS_NOT;
     return true;
 }

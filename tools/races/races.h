@@ -27,6 +27,7 @@
 struct races_event {
     uint64_t number; /* in the record of its rank; 0: it is no event */
     struct replay_signature signature;
+    int32_t source; /* of its message, as its communicator numbers ranks; -1: it has none */
     uint32_t place; /* index, or JOB_NOBODY */
 };
 
@@ -38,7 +39,8 @@ struct races_send {
 struct races_run {
     const char *folder;
     struct job traces;
-    struct races_job job;       /* a rank is a trace */
+    struct races_job job; /* a rank is a trace */
+    uint64_t **counts;    /* of each rank and operation: so many events its record had then */
     struct races_event *events; /* of each receive */
     struct races_send *sends;   /* of each message */
     uint64_t *comms; /* of each communicator of the job: generation << 32 | context id */
@@ -92,7 +94,17 @@ struct races_group {
     uint64_t other_number; /* the message is the n-th of other_rank's to rank */
 };
 
+/* An alternative, while a run is added. */
+struct races_found {
+    const struct races_run *run;
+    uint32_t receive, message; /* that it could have taken */
+    uint32_t group;            /* until races_finish() */
+};
+
 struct races_groups {
+    /* is told each alternative, or NULL */
+    void (*found)(void *arg, const struct races_found *found);
+    void *arg;
     struct races_site *sites;
     struct races_group *groups;
     size_t site_count, group_count, site_slots, group_slots;
@@ -102,6 +114,9 @@ struct races_groups {
 
 /* Adds what is found in a run, whose number is this.  0, also if there are problems; -ENOMEM. */
 int races_add(struct races_groups *groups, struct races_run *run, uint32_t number);
+
+/* Finds which orders were seen so far. */
+void races_see(struct races_groups *groups);
 
 /* Call it when all runs are there: finds which orders were seen, and sorts the groups.  The groups of a site are together. */
 void races_finish(struct races_groups *groups);

@@ -406,6 +406,11 @@ static void add_alternative(void *arg, uint32_t receive, uint32_t other)
     a->groups->groups[number].last = receive + UINT64_C(1);
     if (!is_empty(a->run, taken) || !is_empty(a->run, other))
         a->groups->groups[number].is_empty = false;
+    if (a->groups->found != NULL)
+        a->groups->found(a->groups->arg, &(struct races_found){.run = a->run,
+                                                               .receive = receive,
+                                                               .message = other,
+                                                               .group = number});
 }
 
 int races_add(struct races_groups *groups, struct races_run *run, uint32_t number)
@@ -496,16 +501,23 @@ static bool is_reversed(const struct races_groups *g, const struct pair *pair)
     return mirrored.group != 0 && has_pair(g->index, &mirrored);
 }
 
-void races_finish(struct races_groups *g)
+void races_see(struct races_groups *g)
 {
     const struct pair *pair;
     size_t position = 0;
 
+    for (size_t i = 0; i < g->group_count; i++)
+        g->groups[i].pairs = g->groups[i].reversed = 0;
     while (g->index != NULL &&
            (pair = hash_next(&g->index->pairs, &by_pair, &position)) != NULL) {
         g->groups[pair->group - 1].pairs++;
         g->groups[pair->group - 1].reversed += is_reversed(g, pair);
     }
+}
+
+void races_finish(struct races_groups *g)
+{
+    races_see(g);
     sort_groups(g);
 }
 

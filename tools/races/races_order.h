@@ -72,6 +72,24 @@ typedef void races_found_fn(void *arg, uint32_t receive, uint32_t message);
  * were not looked at to the end.  0; -ENOMEM; -EBADMSG: the parts of the job contradict each other, as no run can be. */
 int races_find(struct races_job *job, races_found_fn *found, void *arg, uint64_t *undecided);
 
+/* Glossary: cut - how much of each rank's order is kept when `mbx explore` lets a receive take another message */
+/* It goes before an alternative: so many operations of each rank. */
+struct races_cut {
+    const uint32_t *done;
+    const struct finder *finder; /* these two: for races_cut_has() */
+    const struct cut *last;
+};
+
+typedef void races_cut_fn(void *arg, const struct races_cut *cut);
+
+/* Calls got with a cut after which the receive can take the message: one that leaves out little, if there is one.
+ * 0; -ENOENT: races_find() does not find this alternative; otherwise as races_find(). */
+int races_find_cut(struct races_job *job, uint32_t receive, uint32_t message, races_cut_fn *got,
+                   void *arg);
+
+/* Has this receive or probe its own message in the cut?  The one that takes another message has not. */
+bool races_cut_has(const struct races_cut *cut, uint32_t receive);
+
 /* Does this receive accept this message of its rank? */
 static inline bool races_accepts(const struct races_receive *r, const struct races_message *m)
 {

@@ -8,6 +8,7 @@
  *   received, of a collective  REPORT
  *   peek that finds, claim   LOOK
  *   cancel                   CANCEL
+ *   event of another call    how many events there were before
  *
  * Which send and which arrival are one message is known from races_pair.c, which has read the files before: it says by their
  * numbers which events of a file are about which message.  Others may have written the files: each number is looked up, and parts that do
@@ -58,6 +59,7 @@ struct reading {
     size_t op_slots;
     struct replay_reader *record; /* or NULL */
     struct replay_event event;    /* the next one of the record; times 0: there is none */
+    uint64_t noted;               /* events of the record so far, as the trace says */
     uint32_t last_send, last_look,
         last_peek;    /* last_peek: position of a probe that a claim may follow */
     uint32_t *called; /* whose place the next at is; or NULL */
@@ -227,18 +229,51 @@ static bool find_events(struct reading *r)
 static bool add_op(struct reading *r, enum races_op_kind kind, uint32_t what)
 {
     struct races_rank *rank = &r->run->job.ranks[r->rank];
+    uint64_t **counts = &r->run->counts[r->rank];
 
     if (rank->count == r->op_slots) {
         size_t slots = 2 * r->op_slots + 64;
         struct races_op *more = mem_realloc(rank->ops, slots * sizeof *more);
+        uint64_t *more_counts = mem_realloc(*counts, slots * sizeof *more_counts);
 
-        if (more == NULL || slots >= RACES_NONE)
+        if (more != NULL)
+            rank->ops = more;
+        if (more_counts != NULL)
+            *counts = more_counts;
+        if (more == NULL || more_counts == NULL || slots >= RACES_NONE)
             return false;
-        rank->ops = more;
         r->op_slots = slots;
     }
+    (*counts)[rank->count] = r->noted;
     rank->ops[rank->count++] = (struct races_op){kind, what};
     return true;
+}
+
+/* So few operations can be between the post of a receive and the note that says which event it is. */
+#define NOTED_LATER 64u
+
+/* Where the post or probe of this receive is, which was noted just now; RACES_NONE or another one: the last operation. */
+static uint32_t noted_op(const struct races_rank *rank, uint32_t receive)
+{
+    for (uint32_t i = rank->count; i > 0 && i + NOTED_LATER > rank->count; i--) {
+        const struct races_op *op = &rank->ops[i - 1];
+
+        if ((op->kind == RACES_POST || op->kind == RACES_LOOK) && op->what == receive)
+            return i - 1;
+    }
+    return rank->count != 0 ? rank->count - 1 : 0;
+}
+
+/* The last operation, or the post or probe of this receive, came when the record had so many events. */
+static void count_events(struct reading *r, uint32_t receive, uint64_t events)
+{
+    const struct races_rank *rank = &r->run->job.ranks[r->rank];
+
+    if (events < r->noted)
+        return;
+    r->noted = events;
+    for (uint32_t i = noted_op(rank, receive); i < rank->count; i++)
+        r->run->counts[r->rank][i] = events;
 }
 
 /* The rank of a peer number; if the file does not say it, a rank that sends nothing. */
@@ -289,7 +324,7 @@ static uint32_t add_receive(struct reading *r, const struct trace_event *e, uint
                                       .message = message};
     if (!comm_of(r, e->context_id, e->tag, &receive->comm))
         return RACES_NONE;
-    run->events[number] = (struct races_event){.place = JOB_NOBODY};
+    run->events[number] = (struct races_event){.source = -1, .place = JOB_NOBODY};
     run->job.receive_count++;
     return number;
 }
@@ -441,6 +476,16 @@ static bool fits(const struct replay_event *event, const struct races_receive *r
            (message != NULL && replay_tag(&event->outcome) == (int32_t)message->tag);
 }
 
+/* Is the event of this number, the next one of the record, a probe that has found a message?  Otherwise it only says how many
+ * events there were. */
+static bool is_found_probe(const struct reading *r, uint64_t number)
+{
+    return r->event.times == 0 || number < r->event.number ||
+           (r->event.outcome.result == REPLAY_MESSAGE &&
+            r->event.signature.kind >= REPLAY_IPROBE &&
+            r->event.signature.kind <= REPLAY_MPROBE);
+}
+
 static bool read_event(struct reading *r, const struct trace_event *e)
 {
     struct races_job *job = &r->run->job;
@@ -451,8 +496,13 @@ static bool read_event(struct reading *r, const struct trace_event *e)
     r->called = NULL;
     while (r->event.times != 0 && r->event.number + r->event.times <= e->entry)
         next_of_record(r);
+    if (e->partner == 0 && !is_found_probe(r, e->entry)) {
+        count_events(r, RACES_NONE, e->entry);
+        return true;
+    }
     if (number == RACES_NONE)
         return true;
+    count_events(r, number, e->entry);
     receive = &job->receives[number];
     message = receive->message != RACES_NONE ? &job->messages[receive->message] : NULL;
     r->called = &r->run->events[number].place;
@@ -468,6 +518,8 @@ static bool read_event(struct reading *r, const struct trace_event *e)
     receive->is_checked = r->event.signature.source == REPLAY_ANY && (int32_t)receive->tag >= 0;
     r->run->events[number].number = e->entry;
     r->run->events[number].signature = r->event.signature;
+    if (r->event.outcome.result == REPLAY_MESSAGE)
+        r->run->events[number].source = replay_source(&r->event.outcome);
     return true;
 }
 
@@ -591,6 +643,7 @@ static bool read_file(struct reading *r, struct trace_reader *reader)
         r->first_place++;
     r->last_send = r->last_look = r->last_peek = RACES_NONE;
     r->called = NULL;
+    r->noted = 0;
     if (!find_events(r))
         return false;
     if (trace_open(reader, file->path) < 0) {
@@ -700,7 +753,8 @@ static bool read_all(struct reading *r)
 
     run->job.rank_count = (uint32_t)run->traces.rank_count;
     run->job.ranks = mem_calloc(run->traces.rank_count + 1, sizeof *run->job.ranks);
-    is_done = is_done && run->job.ranks != NULL;
+    run->counts = mem_calloc(run->traces.rank_count + 1, sizeof *run->counts);
+    is_done = is_done && run->job.ranks != NULL && run->counts != NULL;
     for (r->rank = 0; is_done && r->rank < run->job.rank_count; r->rank++)
         if (run->traces.ranks[r->rank].is_read && !run->traces.ranks[r->rank].is_flight)
             is_done = read_file(r, reader);
@@ -736,6 +790,9 @@ void races_run_free(struct races_run *run)
 {
     for (uint32_t i = 0; run->job.ranks != NULL && i < run->job.rank_count; i++)
         mem_free(run->job.ranks[i].ops);
+    for (uint32_t i = 0; run->counts != NULL && i < run->job.rank_count; i++)
+        mem_free(run->counts[i]);
+    mem_free(run->counts);
     mem_free(run->job.ranks);
     mem_free(run->job.messages);
     mem_free(run->job.receives);
@@ -746,6 +803,7 @@ void races_run_free(struct races_run *run)
         job_free(&run->traces);
     run->traces = (struct job){.rank_count = 0};
     run->job = (struct races_job){.rank_count = 0};
+    run->counts = NULL;
     run->events = NULL;
     run->sends = NULL;
     run->comms = NULL;

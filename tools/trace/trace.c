@@ -206,7 +206,7 @@ static void print_outcome(const struct trace_event *e)
         break;
     case TRACE_EVENT:
         printf(e->partner != 0 ? "event %" PRIu64 " of the record: r%" PRIx64
-                               : "event %" PRIu64 " of the record: the probe",
+                               : "event %" PRIu64 " of the record",
                e->entry, e->partner);
         break;
     case TRACE_REPORTED:
