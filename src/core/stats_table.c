@@ -32,8 +32,8 @@ static const struct stat_row rows[] = {
     STAT(expected, "", "messages whose receive was posted when they arrived"),
     STAT(unexpected, "", "messages that arrived before their receive"),
     STAT(dropped, "",
-         "messages dropped because no receive could take them: mbx_cancel() of a send, "
-         "mbx_context_close() and similar calls"),
+         "messages that no receive could take: mbx_cancel() of a send, mbx_context_close() and "
+         "similar calls"),
     STAT(cancelled, "", "receives cancelled"),
     STAT(truncated, "", "receives completed with -EMSGSIZE"),
     STAT(posted_now, "", "posted receives of all context ids"),
@@ -47,9 +47,9 @@ static const struct stat_row rows[] = {
     STAT(search_max, "", "entries visited by the longest search"),
     STAT(contexts, "", "context ids in use"),
     STAT(pools_bytes_now, "bytes",
-         "memory of requests and unexpected messages, free places included"),
+         "memory of requests and unexpected messages, with free entries"),
 
-    STAT(control, "", "packets without a message, for credit and for deferred sends"),
+    STAT(control, "", "packets without a message, for credit and deferred sends"),
     STAT(credits, "", "CREDIT packets sent"),
     STAT(deferrals, "", "times that a send had to wait at its sender"),
     STAT(deferred_now, "", "sends that wait at their sender"),
@@ -81,8 +81,7 @@ static const struct stat_row rows[] = {
     STAT(full, "", "times that a transport had no space, and a packet was tried again later"),
     STAT(buffers, "", "packets whose data was packed or copied into a bounce buffer"),
     STAT(rerouted, "",
-         "eager messages that became a rendezvous: no credit, no bounce buffers, or the "
-         "receiver did not read them"),
+         "eager messages that became a rendezvous: no credit, no bounce buffers, or not read"),
     STAT(read_fallbacks, "", "reads of a peer's memory that failed and became rndv-data"),
     STAT(dropped_packets, "", "packets that were malformed, repeated or foreign"),
     STAT(send_errors, "", "sends that ended in an error"),
@@ -116,14 +115,14 @@ static const struct stat_row rows[] = {
     STAT(device_held_matched, "", "unexpected messages that the device matched"),
     STAT(device_unheld, "", "unexpected messages that software took back from the device"),
 
-    STAT(puts, "", "writes of this endpoint that ended without an error"),
-    STAT(gets, "", "reads of this endpoint that ended without an error"),
-    STAT(atomics, "", "atomics of this endpoint that ended without an error"),
-    STAT(access_errors, "",
-         "writes, reads and atomics of this endpoint that ended with an error"),
-    STAT(served_reads, "", "accesses of peers that read (struct mbx_served)"),
+    STAT(puts, "", "successful writes of this endpoint"),
+    STAT(gets, "", "successful reads of this endpoint"),
+    STAT(atomics, "", "successful atomics of this endpoint"),
+    STAT(access_errors, "", "failed writes, reads and atomics of this endpoint"),
+    STAT(served_reads, "", "accesses of peers that read"),
     STAT(served_writes, "", "accesses of peers that wrote"),
-    STAT(served_both, "", "accesses of peers that read and wrote"),
+    STAT(served_both, "",
+         "accesses of peers that read and wrote: served_reads and served_writes contain them"),
     STAT(served_fallbacks, "", "long accesses of peers that were copied twice"),
 };
 static_assert(ARRAY_COUNT(rows) == STATS_COUNT, "each field has a row");
