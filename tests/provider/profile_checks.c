@@ -131,7 +131,7 @@ static void check_queues_tool(struct fid_profile *profile, const char *mbx)
 
     if (mbx == NULL)
         return;
-    snprintf(command, sizeof command, "'%s' queues --json", mbx);
+    snprintf(command, sizeof command, "'%s' queues --json --job %ld", mbx, (long)getpid());
     pipe = popen(command, "r");
     assert_non_null(pipe);
     text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
