@@ -10,6 +10,7 @@
  *   I2  a lane is used by its thread alone, except for ep and the flag of a second thread
  *   I3  a child of fork() has no lane: the files are its parent's
  */
+#include <errno.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -86,6 +87,30 @@ static bool folder_of(const char *folder, size_t number, char path[PATH_MAX])
     return length >= 0 && length < PATH_MAX;
 }
 
+/* A rank that was killed before it connected this endpoint has no file for it. */
+static bool was_killed_before(const char *folder, uint32_t rank)
+{
+    const struct lane *first = atomic_load(&lanes.all[0]);
+    char file[PATH_MAX];
+    int length = snprintf(file, sizeof file, "%s/rank-%u.mbxrec", folder, rank);
+
+    return first != NULL && first->events.judge != NULL &&
+           replay_judge_is_cut(first->events.judge) && length < (int)sizeof file &&
+           access(file, F_OK) != 0 && errno == ENOENT;
+}
+
+/* Replays the record in `folder`, or none: NULL. */
+static const char *replay_of(const char *folder, size_t number, uint32_t rank)
+{
+    if (number == 1 || !was_killed_before(folder, rank))
+        return folder;
+    LOG_WARN(
+        "replay: rank %u: the recorded rank was killed before it connected endpoint %zu, which "
+        "continues freely",
+        rank, number);
+    return NULL;
+}
+
 static void files_open(struct lane *lane, size_t number, struct replay_job *job)
 {
     const char *record_to = replay_folder("MBX_RECORD");
@@ -98,7 +123,8 @@ static void files_open(struct lane *lane, size_t number, struct replay_job *job)
     lane->events.user = &native_user;
     if (has_replay != (replay_from != NULL) ||
         replay_lane_open(&lane->events, has_record ? record_path : NULL,
-                         has_replay ? replay_path : NULL, job) < 0)
+                         has_replay ? replay_of(replay_path, number, job->rank) : NULL,
+                         job) < 0)
         _Exit(1); /* a line says why */
 }
 

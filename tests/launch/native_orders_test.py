@@ -233,12 +233,17 @@ def elsewhere(run, folder, replays):
 
 
 def later(run, folder, replays):
-    """A rank was killed while two receives waited: messages that come in the replay go to them in the order of the posts."""
+    """A rank was killed while two receives waited: messages that come in the replay go to them in the order of the posts.  It may
+    have been killed before it connected its other endpoints."""
     record = f"{folder}/record"
     status, _, said = run.execute(["--record", record], ["1", "1", "later"])
     check(status in (128 + signal.SIGKILL, OTHERS), f"the status is {status}:\n{said}")
     for _ in range(min(replays, 3)):
         run.must(["--replay", record], ["1", "1", "later"], NATIVE_EXTRA="1")
+    for name in glob.glob(f"{record}/ep-*/rank-1.mbxrec"):
+        os.unlink(name)  # as if it had been killed earlier
+    _, said = run.must(["--replay", record], ["1", "1", "later"], NATIVE_EXTRA="1")
+    check("was killed before it connected endpoint 2" in said, said)
 
 
 def exits(run, folder, replays):
