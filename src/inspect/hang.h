@@ -7,9 +7,10 @@
 #define INSPECT_HANG_H
 
 enum inspect_hang {
-    INSPECT_HANG_BUSY = 1,  /* another reporting process is running already */
-    INSPECT_HANG_OVER = 2,  /* this one has ended: the rank that it watched has moved */
-    INSPECT_HANG_ABORT = 16 /* the job is deadlocked, and has to end */
+    INSPECT_HANG_BUSY = 1, /* another reporting process is running already */
+    INSPECT_HANG_OVER = 2, /* this one has ended: the rank that it watched has moved */
+    INSPECT_HANG_ABORT =
+        1 << 20 /* the job is deadlocked, and has to end; more than any sum of the others */
 };
 
 /* The exit status of the rank that ends the job. */

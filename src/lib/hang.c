@@ -17,7 +17,8 @@
  *                                                 └── nothing    it reports, or waits
  *   something happens ──> back to the beginning
  *
- * The process reports through an eventfd that no other process has: no observer can end a rank.
+ * The process reports through an eventfd that no other process has: no observer can end a rank.  It stays open when
+ * something happens here: the process may then watch another rank, and still find that the job is deadlocked.
  */
 #include "lib/inspect.h"
 
@@ -64,24 +65,24 @@ static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
         NULL};
     int err = 0;
 
-    ep_inspect(ep)->retry_ns = now_ns + ep->settings.hang_ns;
+    ep_inspect(ep)->retry_ns = UINT64_MAX; /* until it reports, or something happens */
     if (!program_find("mbx", MBX_TOOL_INSTALLED, path, sizeof path)) {
         LOG_WARN("MBX_HANG: nothing has arrived at this rank for %llu s, and there is no %s to "
                  "say why; install mbx next to the library, or run mbx doctor on this host",
                  (unsigned long long)((now_ns - ep_inspect(ep)->still_ns) / CLOCK_S), path);
-        ep_inspect(ep)->retry_ns = UINT64_MAX;
         return;
     }
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
     snprintf(job, sizeof job, "%016llx", (unsigned long long)ep->observed.page->head.job);
     snprintf(hang, sizeof hang, "%llu", (unsigned long long)(ep->settings.hang_ns / CLOCK_MS));
-    ep_inspect(ep)->reporter = sys_eventfd(0, EFD_NONBLOCK);
+    if (ep_inspect(ep)->reporter < 0)
+        ep_inspect(ep)->reporter = sys_eventfd(0, EFD_NONBLOCK);
     if (ep_inspect(ep)->reporter < 0 ||
         sys_spawn_apart(path, argv, ep_inspect(ep)->reporter) < 0) {
         err = errno;
         LOG_WARN("MBX_HANG: cannot start %s: %s; run mbx doctor on this host", path,
                  mbx_strerror(err));
-        reporter_leave(ep);
+        ep_inspect(ep)->retry_ns = now_ns + ep->settings.hang_ns;
     }
 }
 
@@ -99,9 +100,7 @@ static void reporter_hear(struct mbx_ep *ep, uint64_t now_ns)
             INSPECT_HANG_STATUS);
         _exit(INSPECT_HANG_STATUS);
     }
-    if (reported >= INSPECT_HANG_OVER)
-        ep_inspect(ep)->retry_ns = now_ns + ep->settings.hang_ns;
-    reporter_leave(ep);
+    ep_inspect(ep)->retry_ns = now_ns + ep->settings.hang_ns;
 }
 
 /* ---- looks ---- */
@@ -115,15 +114,13 @@ static void hang_watch(struct mbx_ep *ep)
         ep_inspect(ep)->still_ns = now_ns;
         ep_inspect(ep)->retry_ns = now_ns + hang_ns;
     }
-    if (sum != ep_inspect(ep)->happened) /* it ends; after a gap it may still end the job */
-        reporter_leave(ep);
     ep_inspect(ep)->happened = sum;
     ep_inspect(ep)->watched_ns = now_ns;
     ages_update(ep, now_ns);
     if (hang_ns == 0)
         return;
     reporter_hear(ep, now_ns);
-    if (ep_inspect(ep)->reporter < 0 && now_ns >= ep_inspect(ep)->retry_ns)
+    if (now_ns >= ep_inspect(ep)->retry_ns)
         reporter_start(ep, now_ns);
 }
 

@@ -272,6 +272,7 @@ int observed_keep_matching(struct observed *observed)
 
         job->count = keep_matching(job, to, is_left);
         job->ranks = to;
+        inspect_resolve(job); /* a source may have been the endpoint that is left out */
         to += job->count;
     }
     mem_free(is_left);

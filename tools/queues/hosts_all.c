@@ -3,7 +3,8 @@
  * hosts_all.c - the hosts of a job that has a rank on this host (--all).
  *
  * The launcher has named them to its ranks, or in the commands by which it has started the hosts (hosts_names.h).  Only
- * processes of this user are read: the names become part of command lines.
+ * processes of this user are read: the names become part of command lines, and plm_rsh_agent is executed.  User 0 in a
+ * container may be less than root here, so root takes nothing from there.
  */
 #include "hosts.h"
 
@@ -17,13 +18,30 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/foreign.h"
 #include "base/mem.h"
 #include "tools/common/process.h"
 #include "tools/common/tool.h"
 
 #define TEXT_MAX (1u << 20)
 
-/* A file of a process, such as its environment at its start; a zero byte follows.  *size 0: it cannot be read. */
+static bool is_in_container(uint32_t pid)
+{
+    struct stat here, there;
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/ns/mnt", pid);
+    return stat("/proc/self/ns/mnt", &here) != 0 || stat(path, &there) != 0 ||
+           here.st_dev != there.st_dev || here.st_ino != there.st_ino;
+}
+
+static bool is_own(uint32_t pid)
+{
+    return foreign_user(pid) == geteuid() && (geteuid() != 0 || !is_in_container(pid));
+}
+
+/* A file of a process of this user, such as its environment at its start; a zero byte follows.  *size 0: it cannot be
+ * read.  The owner is checked once the file is open: another process may have taken the number. */
 static char *read_text(uint32_t pid, const char *file, size_t *size)
 {
     char path[64], *text = mem_calloc(1, TEXT_MAX);
@@ -31,19 +49,10 @@ static char *read_text(uint32_t pid, const char *file, size_t *size)
 
     snprintf(path, sizeof path, "/proc/%" PRIu32 "/%s", pid, file);
     in = text != NULL ? fopen(path, "re") : NULL;
-    *size = in != NULL ? fread(text, 1, TEXT_MAX - 1, in) + 1 : 0;
+    *size = in != NULL && is_own(pid) ? fread(text, 1, TEXT_MAX - 1, in) + 1 : 0;
     if (in != NULL)
         fclose(in);
     return text;
-}
-
-static bool is_own(uint32_t pid)
-{
-    char path[32];
-    struct stat status;
-
-    snprintf(path, sizeof path, "/proc/%" PRIu32, pid);
-    return stat(path, &status) == 0 && status.st_uid == geteuid();
 }
 
 /* The list in a command that the parent of this rank has started, if the parent is mpiexec; or NULL. */
@@ -59,7 +68,7 @@ static char *find_regex(uint32_t rank)
         size_t size;
         char *text;
 
-        if (pid == 0 || process_parent((pid_t)pid) != launcher || !is_own(pid))
+        if (pid == 0 || process_parent((pid_t)pid) != launcher)
             continue;
         text = read_text(pid, "cmdline", &size);
         regex = size != 0 ? hosts_names_of_command(text, size) : NULL;
@@ -116,6 +125,8 @@ int hosts_find_all(struct hosts *hosts, const struct tool *tool, struct observe_
                          "this job to its ranks; name them (--hosts)");
         status = TOOL_FAILED;
     }
+    if (status == 0) /* another host may run other jobs as well */
+        wanted->job = seen.jobs[0].ranks[0].head.job;
     observe_free(&seen);
     hosts->list = hosts->found.list;
     if (hosts->launch_count == 0 && hosts->found.launch != NULL)

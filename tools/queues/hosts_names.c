@@ -187,7 +187,7 @@ char *hosts_names_of_command(const char *text, size_t size)
 
     if (at == NULL)
         return NULL;
-    for (at += strlen(node_regex); at < end && (*at == ' ' || *at == '"' || *at == '\0');)
+    for (at += strlen(node_regex); at < end - 1 && (*at == ' ' || *at == '"' || *at == '\0');)
         at++;
     return strndup(at, strcspn(at, " \""));
 }
@@ -220,13 +220,12 @@ bool hosts_names_find(const char *text, size_t size, const char *regex, bool nee
             command_of("srun --jobid=%s --overlap -N%s --ntasks-per-node=1", job, nodes);
         return way->launch != NULL;
     }
-    if (list == NULL && file == NULL)
-        list = hosts_names_variable(text, size, "OMPI_MCA_orte_node_regex");
-    if (list == NULL && file == NULL)
-        list = regex;
-    way->list = list != NULL   ? hosts_names_expand(list)
-                : file != NULL ? read_lines(file)
-                               : NULL;
+    way->list = list != NULL ? hosts_names_expand(list) : NULL;
+    if (way->list == NULL && file != NULL) /* PBS writes it on the first host only */
+        way->list = read_lines(file);
+    list = hosts_names_variable(text, size, "OMPI_MCA_orte_node_regex");
+    if (way->list == NULL && (list != NULL || regex != NULL))
+        way->list = hosts_names_expand(list != NULL ? list : regex);
     if (way->list != NULL && agent != NULL && strchr(agent, ':') == NULL)
         way->launch = command_of("%s %%h%s", agent, "");
     return way->list != NULL;

@@ -95,6 +95,8 @@ static void test_launchers_name_the_hosts(void **state)
     expect(slurm, false, "(the launcher's)",
            "srun --jobid=12 --overlap -N3 --ntasks-per-node=1");
     expect(slurm, true, "n1,n2,n3", "(ssh)");
+    expect("PBS_NODEFILE=/nowhere/nodes|OMPI_MCA_orte_node_regex=head,h1", false, "head,h1",
+           "(ssh)");
     assert_false(find("PATH=/bin|XOMPI_MCA_orte_node_regex=h1", false, &way));
     assert_false(find("OMPI_MCA_orte_node_regex=", false, &way));
     assert_false(find("OMPI_MCA_orte_node_regex=-x", false, &way));
