@@ -469,10 +469,10 @@ static unsigned handle_waiting(struct ucp_worker *worker, uint32_t number)
     return count;
 }
 
-/* Otherwise the receive has ended without one, or its peer is gone. */
+/* Otherwise the receive has ended without one.  One that was lost with its peer has a number, and later ones wait for it. */
 static bool is_message(const struct ucpx_slot *slot)
 {
-    return slot->error != -ECANCELED && !ucpx_is_loss(slot->error);
+    return slot->error != -ECANCELED && (slot->words != 0 || !ucpx_is_loss(slot->error));
 }
 
 /* False: memory is short, and the message stays where it is. */

@@ -75,7 +75,8 @@ static int try_send(const struct sending *s, const void *bytes, size_t size, uin
     return result;
 }
 
-/* From memory that is the record's, or the client's. */
+/* From memory that is the record's, or the client's.  1: it has left.  A message for which the library has no memory is not
+ * sent, and leaves its number to the next one. */
 static int send_later(const struct sending *s, const void *bytes, size_t size, uint64_t words,
                       struct ucpx_record *record)
 {
@@ -86,7 +87,7 @@ static int send_later(const struct sending *s, const void *bytes, size_t size, u
     int err = mbx_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_MESSAGES, s->tag, bytes, size,
                        &options, &record->number);
 
-    if (err == 0)
+    if (err >= 0 && record->status != UCS_ERR_NO_MEMORY)
         peer_of(s)->sent++;
     return err;
 }

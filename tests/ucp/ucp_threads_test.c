@@ -312,6 +312,67 @@ static void a_thread_that_unmaps_waits_without_a_lock(void **state)
         skip();
 }
 
+#define MESSAGES 50000
+
+static atomic_ulong handled;
+
+/* The messages come in order, and none is missing. */
+static ucs_status_t handle_next(void *arg, const void *header, size_t header_length,
+                                void *bytes, size_t length, const ucp_am_recv_param_t *param)
+{
+    unsigned long number;
+
+    (void)arg, (void)header, (void)header_length, (void)param;
+    assert_int_equal(length, SIZE);
+    memcpy(&number, bytes, sizeof number);
+    assert_int_equal(number, atomic_fetch_add(&handled, 1));
+    return UCS_OK;
+}
+
+static void *handle_all(void *arg)
+{
+    (void)arg;
+    while (atomic_load(&handled) < MESSAGES)
+        ucp_worker_progress(there);
+    return NULL;
+}
+
+/* The receiver makes room in the ring between the first try of a send and the second. */
+static void no_active_message_is_lost_at_a_full_ring(void **state)
+{
+    const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                            .cb = handle_next};
+    const ucp_request_param_t param = {0};
+    char bytes[SIZE] = {0};
+    pthread_t thread;
+
+    (void)state;
+    mbx_log_callback(note, NULL);
+    lines = 0;
+    assert_int_equal(open_pair(UCS_THREAD_MODE_SINGLE), UCS_OK);
+    assert_int_equal(ucp_worker_set_am_recv_handler(there, &handler), UCS_OK);
+    assert_int_equal(pthread_create(&thread, NULL, handle_all, NULL), 0);
+    for (unsigned long i = 0; i < MESSAGES && lines == 0; i++) {
+        void *request;
+
+        memcpy(bytes, &i, sizeof i);
+        request = ucp_am_send_nbx(to, 0, NULL, 0, bytes, sizeof bytes, &param);
+        while (UCS_PTR_IS_PTR(request) && !ucp_request_is_completed(request))
+            ucp_worker_progress(here);
+        if (UCS_PTR_IS_PTR(request))
+            ucp_request_free(request);
+    }
+    while (atomic_load(&handled) < MESSAGES && lines == 0)
+        ucp_worker_progress(here);
+    if (lines != 0)
+        print_error("%s\n", last_line);
+    assert_int_equal(lines, 0);
+    pthread_join(thread, NULL);
+    close_pair();
+    mbx_log_callback(NULL, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +382,7 @@ int main(void)
         cmocka_unit_test(threads_share_accesses),
         cmocka_unit_test(threads_share_a_context),
         cmocka_unit_test(a_thread_that_unmaps_waits_without_a_lock),
+        cmocka_unit_test(no_active_message_is_lost_at_a_full_ring),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
