@@ -33,6 +33,7 @@ static struct {
     size_t count;
     char record_to[PATH_MAX], replay_from[PATH_MAX]; /* or "" */
     struct replay_job job;
+    bool is_single; /* one lane has all events: mbx races knows one sequence of each rank */
 } lanes;
 
 /* A negative errno after a line that says why not. */
@@ -47,12 +48,18 @@ static int lane_open(struct order_lane *lane, const char *record_to, const char 
 int order_lanes_open(const char *record_to, const char *replay_from,
                      const struct replay_job *job)
 {
+    const struct replay_lane *events = &pml_order.main.events;
+
     snprintf(lanes.record_to, PATH_MAX, "%s", record_to != NULL ? record_to : "");
     snprintf(lanes.replay_from, PATH_MAX, "%s", replay_from != NULL ? replay_from : "");
     lanes.job = *job;
     if (lane_open(&pml_order.main, lanes.record_to, lanes.replay_from) < 0)
         return OMPI_ERR_NOT_FOUND;
     lanes.job.is_part = true;
+    lanes.is_single = (pml_order.is_traced && events->writer != NULL) ||
+                      (events->judge != NULL && replay_judge_is_single(events->judge));
+    if (lanes.is_single && events->writer != NULL)
+        replay_write_flag(events->writer, REPLAY_SINGLE);
     return OMPI_SUCCESS;
 }
 
@@ -86,10 +93,9 @@ static void flag_threads(const struct order_lane *lane)
         replay_write_flag(lane->events.writer, REPLAY_THREADS);
 }
 
-/* mbx races knows one sequence of each rank. */
 static bool is_main(const ompi_communicator_t *comm)
 {
-    return comm == NULL || comm == &ompi_mpi_comm_world.comm || pml_order.is_traced;
+    return comm == NULL || comm == &ompi_mpi_comm_world.comm || lanes.is_single;
 }
 
 struct order_lane *order_lane_of_comm(ompi_communicator_t *comm)

@@ -35,11 +35,14 @@ static void note(enum mbx_note what, mbx_request request, uint64_t number)
 
 static uint64_t events_noted;
 
-/* Notes the number of the record's last event.  False: it has none. */
-static bool note_number(mbx_request request)
+static uint64_t events_now(void)
 {
-    uint64_t number = replay_write_events(pml_order.main.events.writer);
+    return replay_write_events(pml_order.main.events.writer);
+}
 
+/* Notes the number of an event of the record.  False: it has none. */
+static bool note_number(mbx_request request, uint64_t number)
+{
     if (number == 0)
         return false; /* the record could not be written */
     note(MBX_NOTE_EVENT, request, number);
@@ -49,15 +52,20 @@ static bool note_number(mbx_request request)
 
 static void note_event(mbx_request request)
 {
-    if (note_number(request))
+    if (note_number(request, events_now()))
         note(MBX_NOTE_CALL, 0, 0);
 }
 
 /* The last note was made after so many events: other tests would have led to another call. */
+static void note_progress_to(uint64_t events)
+{
+    if (events != events_noted)
+        (void)note_number(0, events);
+}
+
 static void note_progress(void)
 {
-    if (replay_write_events(pml_order.main.events.writer) != events_noted)
-        (void)note_number(0);
+    note_progress_to(events_now());
 }
 
 void order_trace_recv(const pml_recv_t *recv)
@@ -98,15 +106,21 @@ static bool has_ended(const ompi_request_t *request)
            (REQUEST_COMPLETE(request) && request->req_status.MPI_ERROR != OMPI_SUCCESS);
 }
 
+static bool is_report(mbx_request handle, const ompi_request_t *request)
+{
+    return handle != 0 && has_ended(request);
+}
+
 static void report_one(mbx_request handle, const ompi_request_t *request)
 {
-    if (handle == 0 || !has_ended(request))
+    if (!is_report(handle, request))
         return;
     note(MBX_NOTE_REPORTED, handle, 0);
     note_progress();
 }
 
 struct watched {
+    uint64_t events; /* of the record, before the call */
     mbx_request few[FEW];
     mbx_request *handles; /* few, or longer; NULL: there is nothing to be noted */
 };
@@ -115,6 +129,7 @@ static void watch(struct watched *watched, size_t count, ompi_request_t **reques
 {
     bool has_some = false;
 
+    watched->events = events_now();
     watched->handles = count <= FEW ? watched->few : malloc(count * sizeof(mbx_request));
     if (watched->handles == NULL) {
         LOG_WARN("no memory for a call with %zu requests: mbx races may report too much",
@@ -132,12 +147,20 @@ static void watch(struct watched *watched, size_t count, ompi_request_t **reques
     watched->handles = NULL;
 }
 
+/* The event of the call comes after its last report: a cut that has only some of the reports has no such event. */
 static void trace_report(struct watched *watched, size_t count, ompi_request_t **requests)
 {
     if (watched->handles == NULL)
         return;
-    for (size_t i = 0; i < count; i++)
-        report_one(watched->handles[i], requests[i]);
+    while (count > 0 && !is_report(watched->handles[count - 1], requests[count - 1]))
+        count--;
+    for (size_t i = 0; i + 1 < count; i++)
+        if (is_report(watched->handles[i], requests[i])) {
+            note(MBX_NOTE_REPORTED, watched->handles[i], 0);
+            note_progress_to(watched->events);
+        }
+    if (count > 0)
+        report_one(watched->handles[count - 1], requests[count - 1]);
     if (watched->handles != watched->few)
         free(watched->handles);
 }

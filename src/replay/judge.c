@@ -143,6 +143,11 @@ bool replay_judge_is_beginning(const struct replay_judge *j)
     return (replay_read_flags(j->reader) & REPLAY_BEGINNING) != 0;
 }
 
+bool replay_judge_is_single(const struct replay_judge *j)
+{
+    return (replay_read_flags(j->reader) & REPLAY_SINGLE) != 0;
+}
+
 static void judge_step(struct replay_judge *j)
 {
     if (!replay_is_detail(j->next.signature.kind)) {

@@ -460,7 +460,7 @@ const struct replay_job *replay_read_job(const struct replay_reader *r)
 unsigned replay_read_flags(const struct replay_reader *r)
 {
     return (unsigned)(r->flags & (REPLAY_COMPLETE | REPLAY_CUT | REPLAY_THREADS |
-                                  REPLAY_UNSEEN | REPLAY_BEGINNING)) &
+                                  REPLAY_UNSEEN | REPLAY_BEGINNING | REPLAY_SINGLE)) &
            (r->damage[0] != '\0' ? ~(unsigned)REPLAY_COMPLETE : ~0u);
 }
 

@@ -121,7 +121,8 @@ enum replay_flags {
     REPLAY_THREADS = 1 << 2,  /* a second thread has made events, which are not here */
     REPLAY_UNSEEN = 1 << 3,   /* a call had a result that is not here */
     REPLAY_BEGINNING =
-        1 << 4 /* mbx explore has made it: an open receive is posted as the program asks */
+        1 << 4, /* mbx explore has made it: an open receive is posted as the program asks */
+    REPLAY_SINGLE = 1 << 5 /* the events of all communicators are here, as mbx races needs */
 };
 
 /* The class of the size of a message that is not known: no message has it. */
@@ -353,6 +354,9 @@ bool replay_judge_is_cut(const struct replay_judge *j);
 
 /* Is it only the beginning of an order, after which the rank continues freely (REPLAY_BEGINNING)? */
 bool replay_judge_is_beginning(const struct replay_judge *j);
+
+/* Has it the events of all communicators (REPLAY_SINGLE)? */
+bool replay_judge_is_single(const struct replay_judge *j);
 
 bool replay_judge_is_cancelled(const struct replay_judge *j, uint64_t receive);
 

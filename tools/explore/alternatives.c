@@ -163,6 +163,18 @@ static void add_one(void *arg, const struct races_found *found)
     all->all[all->count++] = one;
 }
 
+/* The traces of a job that was ended never end as they should. */
+static void note_problem(struct explore_search *s, uint64_t n, const struct races_run *run)
+{
+    if (s->problem[0] != '\0')
+        return;
+    if (races_problems(run) != 0 && explore_is_complete(s, n))
+        snprintf(s->problem, sizeof s->problem, "%s", races_problem_at(run, 0));
+    else if (s->groups.undecided != 0)
+        snprintf(s->problem, sizeof s->problem, "run %llu has messages that are too far apart",
+                 (unsigned long long)n);
+}
+
 void explore_add_alternatives(struct explore_search *s, uint64_t n)
 {
     struct adding adding = {.s = s, .run = n};
@@ -176,6 +188,7 @@ void explore_add_alternatives(struct explore_search *s, uint64_t n)
         adding.lacks_memory)
         tool_error(s->tool, "no memory for all orders that could follow from run %llu",
                    (unsigned long long)n);
+    note_problem(s, n, run);
     races_see(&s->groups);
     hash_fini(&adding.sources);
 }

@@ -266,7 +266,7 @@ static bool explore_all(struct explore_search *s)
         if (n > 1 && is_over(s))
             break;
         if (n > 1 && !explore_is_shuffled(o, n) && !force_next(s, n))
-            break;
+            return s->is_exhausted || is_over(s); /* otherwise it could not be written */
         if (!explore_one(s, n))
             return s->is_interrupted;
         learn(s, n);

@@ -155,6 +155,7 @@ struct explore_search {
     uint64_t end_ns; /* when no other run is to be started; UINT64_MAX: never */
     bool is_interrupted, is_exhausted; /* is_exhausted: no other order is known */
     bool is_unforceable;               /* what a run could have done otherwise is not known */
+    char problem[RACES_PROBLEM];       /* why some of it is not known, or "" */
     struct explore_alternatives alternatives;
     struct races_groups groups; /* of all runs */
     struct races_run run;       /* the traces of run number `loaded`; 0: of none */

@@ -69,7 +69,8 @@ static void print_known(const struct explore_search *s)
 {
     uint64_t untried = explore_untried(s);
 
-    if (s->is_exhausted && !s->is_unforceable && s->options->mix >= s->count)
+    if (s->is_exhausted && !s->is_unforceable && s->problem[0] == '\0' &&
+        s->options->mix >= s->count)
         printf(", and no other is known");
     else if (untried != 0)
         printf(", and %" PRIu64 " other match%s not tried", untried,
@@ -99,6 +100,8 @@ static void print_head(const struct explore_search *s)
     if (count_missed(s) != 0)
         printf(", %" PRIu64 " not enforced", count_missed(s));
     putchar('\n');
+    if (s->problem[0] != '\0')
+        printf("  not complete: %s\n", s->problem);
     if (s->is_unforceable)
         puts("  no message can be forced: calls of several threads, or calls that are not "
              "recorded, "

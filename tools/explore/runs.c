@@ -232,6 +232,17 @@ static bool has_no_record(const struct explore_search *s, uint64_t n,
     return true;
 }
 
+/* It has failed by itself: this counts, even if the forced match had not happened yet.  A deadlock or a divergence may come from
+ * the match. */
+static bool has_failed(const struct explore_ended *ended, const struct files *files)
+{
+    const struct explore_result result = explore_result_of(ended, files->err);
+
+    return result.kind == EXPLORE_SIGNALLED ||
+           (result.kind == EXPLORE_STATUS_IS && result.number != 0 &&
+            result.number != REPLAY_STATUS_DIVERGED);
+}
+
 bool explore_run(struct explore_search *s, uint64_t n)
 {
     struct explore_run *run = &s->runs[n - 1];
@@ -258,7 +269,7 @@ bool explore_run(struct explore_search *s, uint64_t n)
     run->ns = ended.ns;
     if (n == 1)
         learn_limit(s, run);
-    run->is_missed = run->is_forced && !explore_was_forced(s, n);
+    run->is_missed = run->is_forced && !explore_was_forced(s, n) && !has_failed(&ended, &files);
     if (!run->is_missed)
         explore_find_order(s, n);
     if (has_no_record(s, n, &ended) ||
