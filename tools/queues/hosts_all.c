@@ -4,7 +4,7 @@
  *
  * The launcher has named them to its ranks, or in the commands by which it has started the hosts (hosts_names.h).  Only
  * processes of this user are read: the names become part of command lines, and plm_rsh_agent is executed.  User 0 in a
- * container may be less than root here, so root takes nothing from there.
+ * container may have fewer rights than root here, so nothing is taken from a process with fewer capabilities.
  */
 #include "hosts.h"
 
@@ -25,19 +25,44 @@
 
 #define TEXT_MAX (1u << 20)
 
-static bool is_in_container(uint32_t pid)
+static bool has_our_user_namespace(uint32_t pid)
 {
     struct stat here, there;
     char path[64];
 
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/ns/mnt", pid);
-    return stat("/proc/self/ns/mnt", &here) != 0 || stat(path, &there) != 0 ||
-           here.st_dev != there.st_dev || here.st_ino != there.st_ino;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/ns/user", pid);
+    return stat("/proc/self/ns/user", &here) == 0 && stat(path, &there) == 0 &&
+           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+/* The capabilities that this process could have; 0: they cannot be read. */
+static uint64_t capabilities_of(const char *status)
+{
+    char line[256];
+    uint64_t all = 0;
+    FILE *in = fopen(status, "re");
+
+    while (in != NULL && fgets(line, sizeof line, in) != NULL)
+        if (strncmp(line, "CapPrm:", 7) == 0)
+            all = strtoull(line + 7, NULL, 16);
+    if (in != NULL)
+        fclose(in);
+    return all;
+}
+
+/* Has this process all rights of this one? */
+static bool is_as_mighty(uint32_t pid)
+{
+    char status[64];
+
+    snprintf(status, sizeof status, "/proc/%" PRIu32 "/status", pid);
+    return has_our_user_namespace(pid) &&
+           (capabilities_of("/proc/self/status") & ~capabilities_of(status)) == 0;
 }
 
 static bool is_own(uint32_t pid)
 {
-    return foreign_user(pid) == geteuid() && (geteuid() != 0 || !is_in_container(pid));
+    return foreign_user(pid) == geteuid() && is_as_mighty(pid);
 }
 
 /* A file of a process of this user, such as its environment at its start; a zero byte follows.  *size 0: it cannot be
