@@ -282,10 +282,10 @@ static size_t size_of(unsigned number)
 /* The handlers look at all bytes that they are given: AddressSanitizer sees where they are. */
 static void look_at(const void *bytes, size_t size)
 {
-    static volatile unsigned sum;
+    const volatile unsigned char *seen = bytes;
 
     for (size_t i = 0; i < size; i++)
-        sum += ((const unsigned char *)bytes)[i];
+        (void)seen[i];
 }
 
 static bool keep(void *data)
