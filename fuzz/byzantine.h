@@ -37,7 +37,7 @@ struct stream {
     uint64_t id, at, left;
 };
 
-/* Glossary: byzantine endpoint - an endpoint that sends what no correct one sends */
+/* Byzantine endpoint: an endpoint that sends what no correct one sends */
 struct byzantine {
     struct transport *transport;
     struct link *link; /* to the victim */

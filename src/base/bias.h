@@ -42,7 +42,7 @@
 
 #include "base/base.h"
 
-/* Glossary: owner (of an endpoint, `bias`) - the only thread that has called so far, and which takes no lock */
+/* Owner (of an endpoint, `bias`): the only thread that has called so far, and which takes no lock */
 enum bias_state {
     BIAS_OWNED, /* by a thread, or by nobody yet */
     BIAS_REVOKED,

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Glossary: failpoint - a named place where a test lets a process die or a call fail */
+/* Failpoint: a named place where a test lets a process die or a call fail */
 /* settings: the endpoint's, as the transport knows them. */
 struct failpoint_hook {
     bool (*is_wanted)(const void *settings); /* does this endpoint use failpoints?  Called

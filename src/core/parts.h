@@ -39,7 +39,7 @@ struct announced {
     };
 };
 
-/* Glossary: split copy - sender and receiver each copy a part of a long message */
+/* Split copy: sender and receiver each copy a part of a long message */
 /* The part of a receive that its sender has to write: split_copy.c. */
 struct split_copy {
     uint64_t from, to; /* from: the end of the part that is read here */

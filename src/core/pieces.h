@@ -36,7 +36,7 @@
 #include "core/ep.h"
 
 #define PIECES_PACK_BUFFERS 2
-/* Glossary: pack buffer - private memory that non-contiguous data passes through; 64 KiB */
+/* Pack buffer: private memory that non-contiguous data passes through; 64 KiB */
 #define PACK_SIZE ((size_t)64 << 10)
 
 /* The most pack buffers of an endpoint. */

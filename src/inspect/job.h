@@ -42,7 +42,7 @@ enum inspect_task_kind {
 #define INSPECT_TASKS     1024u /* of a process, at most */
 #define INSPECT_TASK_TEXT 64
 
-/* Glossary: task - a thread of a rank's process as its host sees it from outside */
+/* Task: a thread of a rank's process as its host sees it from outside */
 struct inspect_task {
     uint32_t id; /* the kernel's number */
     enum inspect_task_kind kind;

@@ -23,7 +23,7 @@ struct oracle_queue {
     struct oracle_entry entries[ORACLE_MAX]; /* oldest first */
 };
 
-/* Glossary: oracle - a page of linear scans that states the rules of MPI; tests compare every
+/* Oracle: a page of linear scans that states the rules of MPI; tests compare every
  * matcher with it */
 struct oracle {
     struct oracle_queue recvs, msgs;

@@ -60,7 +60,7 @@ struct credit {
 PART_FITS(peer, credit, struct credit);
 #define peer_credit(peer) PART((peer)->credit, struct credit)
 
-/* Glossary: extra credit - credit beyond the window, from a pool that all peers share */
+/* Extra credit: credit beyond the window, from a pool that all peers share */
 /* Part of an endpoint, as a receiver. */
 struct credit_pool {
     uint64_t window, window_payload; /* the first window of every peer */

@@ -28,7 +28,7 @@ enum p2p_proto {
 
 /* ---- state in a peer and an endpoint, and hooks of the folders above ---- */
 
-/* Glossary: assembly - an eager message of which more packets are expected */
+/* Assembly: an eager message of which more packets are expected */
 /* Part of a peer, eager.c: the eager message of which more fragments are expected, while size >
  * offset: message or request. */
 struct assembly {
@@ -248,7 +248,7 @@ void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask);
 int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
 /* Bytes of payload that a packet of this type can carry. */
 size_t rndv_capacity(const struct mbx_ep *ep, enum wire_type type);
-/* Glossary: RTS payload - the first bytes of a message, which travel with its RTS */
+/* RTS payload: the first bytes of a message, which travel with its RTS */
 /* The payload bytes that a packet of this type carries for a message of this size. */
 size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
                          size_t size);

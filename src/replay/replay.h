@@ -148,7 +148,7 @@ static inline bool replay_is_alike(const struct replay_signature *a,
            a->source == b->source && a->tag == b->tag && a->requests == b->requests;
 }
 
-/* Glossary: outcome - the part of an event's result that is recorded */
+/* Outcome: the part of an event's result that is recorded */
 struct replay_outcome {
     uint64_t value;
     uint8_t result, size_class;
@@ -328,7 +328,7 @@ enum replay_verdict {
     REPLAY_DIFFERS, /* replay_judge_say() tells */
 };
 
-/* Glossary: withheld - a receive that a replay does not post, because no message came for it in the record */
+/* Withheld: a receive that a replay does not post, because no message came for it in the record */
 /* Glossary: divergence - the call at which a replayed program differs from its record */
 struct replay_judge;
 

@@ -7,7 +7,7 @@
 
 #include "trace/trace.h"
 
-/* Glossary: flight recording - the last events of an endpoint, in a ring of fixed size */
+/* Flight recording: the last events of an endpoint, in a ring of fixed size */
 struct flight;
 
 /* Makes the file of fd, which is empty, a ring for so many events.  fd stays the caller's.

@@ -15,7 +15,7 @@
 
 #include "transport/transport.h"
 
-/* Glossary: label - a number by which other endpoints on the same machine find an address */
+/* Label: a number by which other endpoints on the same machine find an address */
 struct transport_labels {
     /* Lets others find our address by this label, which is not 0, until close().
      * 0; -ENOTSUP; -EEXIST an open endpoint has this label; -ENOSPC */

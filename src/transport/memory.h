@@ -37,7 +37,7 @@ struct transport_memory {
                  size_t size, void *cookie);
 };
 
-/* Glossary: expose - make memory readable or writable by a peer */
+/* Expose: make memory readable or writable by a peer */
 static inline int transport_expose(struct link *link, const void *buf, size_t size,
                                    uint64_t *address, uint64_t *key)
 {

@@ -39,7 +39,7 @@
  * if that is better.  0; a negative errno. */
 int snapshot_write(const char *text, size_t size);
 
-/* Glossary: snapshot - the report of one `mbx` to another about the ranks of its host */
+/* Snapshot: the report of one `mbx` to another about the ranks of its host */
 struct snapshot {
     uint64_t stream;
     uint32_t next, count; /* the expected line, and the number of lines */

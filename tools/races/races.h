@@ -69,7 +69,7 @@ static inline const char *races_problem_at(const struct races_run *run, size_t i
 
 /* ---- races_group.c ---- */
 
-/* Glossary: alternative - a message that a receive could have matched first, instead of the one that it took (`mbx races`) */
+/* Alternative: a message that a receive could have matched first, instead of the one that it took (`mbx races`) */
 /* Calls of one line that ask for the same. */
 struct races_site {
     char text[RACES_TEXT];      /* "receive at solve.c:88 (MPI_Irecv from any source, ...)" */

@@ -72,7 +72,7 @@ typedef void races_found_fn(void *arg, uint32_t receive, uint32_t message);
  * were not looked at to the end.  0; -ENOMEM; -EBADMSG: the parts of the job contradict each other, as no run can be. */
 int races_find(struct races_job *job, races_found_fn *found, void *arg, uint64_t *undecided);
 
-/* Glossary: cut - how much of each rank's order is kept when `mbx explore` lets a receive take another message */
+/* Cut: how much of each rank's order is kept when `mbx explore` lets a receive take another message */
 /* It goes before an alternative: so many operations of each rank. */
 struct races_cut {
     const uint32_t *done;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Glossary: late sender, late receiver - in a trace: a wait for a message that is not sent yet,
+/* Late sender, late receiver: in a trace: a wait for a message that is not sent yet,
  * or for a receive that is not posted yet */
 /*
  * trace_waits.c - for which messages the ranks of a job waited, and which rank was late.

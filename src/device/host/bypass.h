@@ -46,8 +46,8 @@
 
 #include "device/host/shadow.h"
 
-/* Glossary: bypass - the path of a message that does not come through the device */
-/* Glossary: parked - a bypass message that waits for an answer of the device, and does not
+/* Bypass: the path of a message that does not come through the device */
+/* Parked: a bypass message that waits for an answer of the device, and does not
  * count as arrived yet */
 /* bypass_arrive - a message has come by another path.  The caller has set its envelope; the
  * other fields belong to this file until met() or kept() returns the message, from this call or

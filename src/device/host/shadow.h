@@ -168,8 +168,8 @@ enum held_state {
     HELD_LEAVING /* the message is gone here; UNHELD will come */
 };
 
-/* Glossary: hold - give an unexpected message to the device (HOLD, UNHOLD) */
-/* Glossary: paired - a receive that has met a held message, which the device will report */
+/* Hold: give an unexpected message to the device (HOLD, UNHOLD) */
+/* Paired: a receive that has met a held message, which the device will report */
 struct shadow_held {
     enum held_state state;
     void *message; /* the owner's */
@@ -183,11 +183,11 @@ struct shadow_filter {
     uint32_t all[SHADOW_FILTER];   /* all, by context id */
 };
 
-/* Glossary: shadow list - the host's posted receive queue, which also has the receives that
+/* Shadow list: the host's posted receive queue, which also has the receives that
  * were handed over */
-/* Glossary: hand over, take back - give a receive to the device (ADD), ask for it again
+/* Hand over, take back: give a receive to the device (ADD), ask for it again
  * (DEL) */
-/* Glossary: count - the number of unexpected messages: found by the device, handled by the
+/* Count: the number of unexpected messages: found by the device, handled by the
  * host */
 struct shadow {
     struct mbx_device *device;

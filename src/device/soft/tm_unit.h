@@ -42,7 +42,7 @@ struct tm_command {
     uint64_t size;
 };
 
-/* Glossary: armed entry - an entry that may match, because no unexpected message is on its way
+/* Armed entry: an entry that may match, because no unexpected message is on its way
  * to the host */
 enum tm_state { TM_FREE, TM_INACTIVE, TM_ACTIVE, TM_MATCHED };
 
@@ -69,7 +69,7 @@ struct tm_config {
     void *arg;
 };
 
-/* Glossary: tag-matching unit (`tm_unit`) - the state machine of the software device */
+/* Tag-matching unit (`tm_unit`): the state machine of the software device */
 struct tm_unit {
     struct mbx_match active;
     struct list inactive;

@@ -40,7 +40,7 @@
  * the receiving half sleeps on the doorbell, the owner on its own bell.  A peer that makes
  * space does not know which of the two waits for space, and rings both.
  */
-/* Glossary: doorbell - the word by which a sender wakes a receiver */
+/* Doorbell: the word by which a sender wakes a receiver */
 #ifndef SHM_BELL_H
 #define SHM_BELL_H
 

@@ -86,7 +86,7 @@ enum slot_state { SLOT_FREE, SLOT_RESERVED, SLOT_READY, SLOT_REFUSED, SLOT_CLEAR
 #define SLOT_ALLOWED_FEW (UINT64_C(1) << 32) /* only few of them in rotation */
 
 /* Glossary: slot - the part of a control block for one sender */
-/* Glossary: mailbox - the short ring in a slot, for the first packets of a sender */
+/* Mailbox: the short ring in a slot, for the first packets of a sender */
 struct segment_slot {
     alignas(CACHE_LINE) struct transport_address address; /* of the sender */
     /* The mailbox, segment_mailbox(): the state of the ring (here), and its cells (below). */
@@ -141,7 +141,7 @@ enum segment_receiver {
     RECEIVER_OTHER
 };
 
-/* Glossary: control block - the part of a segment that a sender needs first: control, ready bits and slots */
+/* Control block: the part of a segment that a sender needs first: control, ready bits and slots */
 struct segment_control {
     struct segment_head head;
 

@@ -122,7 +122,7 @@ enum inbound_stage {
     INBOUND_ENDS_IN_RING
 };
 
-/* Glossary: hot ring - a ring that the receiver polls; the sender of any other ring rings the doorbell */
+/* Hot ring: a ring that the receiver polls; the sender of any other ring rings the doorbell */
 /* There is one for each pair, as of links. */
 struct inbound {
     struct ring_consumer ring;
