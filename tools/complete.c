@@ -37,6 +37,20 @@ static void print_words(const struct tool *tool)
         printf("%s--%s", space, o->name);
 }
 
+/* What may follow each command, in the `case` of a shell. */
+static void print_cases(const struct table *t, const char *begin, const char *end)
+{
+    for (size_t i = 0; i < t->tool_count; i++) {
+        printf("        %s) %s", t->tools[i]->name, begin);
+        print_words(t->tools[i]);
+        printf("%s ;;\n", end);
+    }
+    printf("        help) %s", begin);
+    print_names(t);
+    printf("%s ;;\n        complete) %sbash zsh fish%s ;;\n        esac\n    fi\n", end, begin,
+           end);
+}
+
 static void print_bash(const struct table *t)
 {
     puts("# bash completion of mbx, printed by `mbx complete bash`");
@@ -45,14 +59,7 @@ static void print_bash(const struct table *t)
     fputs("        words='", stdout);
     print_names(t);
     puts("'\n    else\n        case ${COMP_WORDS[1]} in");
-    for (size_t i = 0; i < t->tool_count; i++) {
-        printf("        %s) words='", t->tools[i]->name);
-        print_words(t->tools[i]);
-        puts("' ;;");
-    }
-    fputs("        help) words='", stdout);
-    print_names(t);
-    puts("' ;;\n        complete) words='bash zsh fish' ;;\n        esac\n    fi");
+    print_cases(t, "words='", "'");
     puts("    COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}");
     puts("complete -o default -F _mbx mbx");
 }
@@ -65,14 +72,7 @@ static void print_zsh(const struct table *t)
     fputs("        found=(", stdout);
     print_names(t);
     puts(")\n    else\n        case $words[2] in");
-    for (size_t i = 0; i < t->tool_count; i++) {
-        printf("        %s) found=(", t->tools[i]->name);
-        print_words(t->tools[i]);
-        puts(") ;;");
-    }
-    fputs("        help) found=(", stdout);
-    print_names(t);
-    puts(") ;;\n        complete) found=(bash zsh fish) ;;\n        esac\n    fi");
+    print_cases(t, "found=(", ")");
     puts("    compadd -- $found || _files\n}\n_mbx_words \"$@\"");
 }
 

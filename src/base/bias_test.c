@@ -7,16 +7,11 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/bias.h"
 #include "base/clock.h"
@@ -24,6 +19,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 
 #define SWITCHES 10000
 #define CALLS    40          /* of each thread, for each switch */
@@ -91,9 +87,8 @@ static void data_open(bool has_barrier)
     data.is_shared = !has_barrier;
 }
 
-static int reset(void **state)
+static int reset(UNUSED void **state)
 {
-    (void)state;
     sys_fail_none();
     clock_set(NULL);
     log_set_sink(NULL, NULL);
@@ -192,12 +187,11 @@ static void *make_calls(void *arg)
     return NULL;
 }
 
-static void test_many_switches(void **state)
+static void test_many_switches(UNUSED void **state)
 {
     unsigned which[2] = {0, 1};
     pthread_t threads[2];
 
-    (void)state;
     has_begun = true;
     is_gone = false;
     memset(many, 0, sizeof many);
@@ -234,9 +228,8 @@ static void call_in_thread(void)
     pthread_join(thread, NULL);
 }
 
-static void test_one_thread_shares_nothing(void **state)
+static void test_one_thread_shares_nothing(UNUSED void **state)
 {
-    (void)state;
     data_open(true);
     for (int i = 0; i < 100; i++)
         call_once(NULL);
@@ -255,9 +248,8 @@ static void test_one_thread_shares_nothing(void **state)
 }
 
 /* An owner that is between two calls, or has ended, is outside. */
-static void test_a_second_thread_shares(void **state)
+static void test_a_second_thread_shares(UNUSED void **state)
 {
-    (void)state;
     data_open(true);
     call_once(NULL);
     call_in_thread();
@@ -272,11 +264,10 @@ static void test_a_second_thread_shares(void **state)
 }
 
 /* An owner that sleeps has stepped out. */
-static void test_an_owner_that_sleeps(void **state)
+static void test_an_owner_that_sleeps(UNUSED void **state)
 {
     bool was_inside;
 
-    (void)state;
     data_open(true);
     bias_enter(&data.bias);
     was_inside = bias_step_out(&data.bias);
@@ -289,9 +280,8 @@ static void test_an_owner_that_sleeps(void **state)
 }
 
 /* Calls before the beginning make no owner. */
-static void test_the_thread_that_prepares_is_no_owner(void **state)
+static void test_the_thread_that_prepares_is_no_owner(UNUSED void **state)
 {
-    (void)state;
     data_open(true);
     has_begun = false;
     atomic_store(&meetings, 0);
@@ -305,9 +295,8 @@ static void test_the_thread_that_prepares_is_no_owner(void **state)
     assert_int_equal(data.shares, 1);
 }
 
-static void test_without_membarrier_all_is_shared(void **state)
+static void test_without_membarrier_all_is_shared(UNUSED void **state)
 {
-    (void)state;
     sys_fail_name("membarrier", SYS_FAIL_ALWAYS, ENOSYS);
     data_open(false);
     call_once(NULL);
@@ -320,9 +309,8 @@ static void test_without_membarrier_all_is_shared(void **state)
 }
 
 /* The owner once, and others each time. */
-static void test_threads_are_met(void **state)
+static void test_threads_are_met(UNUSED void **state)
 {
-    (void)state;
     data_open(true);
     atomic_store(&meetings, 0);
     call_once(NULL);
@@ -335,9 +323,8 @@ static void test_threads_are_met(void **state)
 }
 
 /* It was promised, and fails: the switch takes longer. */
-static void test_a_membarrier_that_fails(void **state)
+static void test_a_membarrier_that_fails(UNUSED void **state)
 {
-    (void)state;
     data_open(true);
     call_once(NULL);
     sys_fail_name("membarrier", SYS_FAIL_ALWAYS, EPERM);
@@ -356,22 +343,20 @@ static uint64_t quick_clock(void)
     return atomic_fetch_add(&now_ns, CLOCK_S);
 }
 
-static void remember(void *arg, enum log_level level, const char *text)
+static void remember(UNUSED void *arg, enum log_level level, const char *text)
 {
-    (void)arg;
     (void)level;
     snprintf(line, sizeof line, "%s", text);
     atomic_fetch_add(&told, 1);
 }
 
 /* The second thread reports once which thread it waits for, and waits on. */
-static void test_an_owner_that_is_stopped_inside(void **state)
+static void test_an_owner_that_is_stopped_inside(UNUSED void **state)
 {
     char owner[32];
     pthread_t thread;
     unsigned later;
 
-    (void)state;
     data_open(true);
     told = 0;
     log_set_sink(remember, NULL);
@@ -394,9 +379,8 @@ static void test_an_owner_that_is_stopped_inside(void **state)
 }
 
 /* After fork() the owner may be inside for ever. */
-static void test_an_owner_that_is_gone(void **state)
+static void test_an_owner_that_is_gone(UNUSED void **state)
 {
-    (void)state;
     data_open(true);
     bias_enter(&data.bias);
     is_gone = true;

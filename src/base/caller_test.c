@@ -2,13 +2,6 @@
 /*
  * caller_test.c - finds the MPI call that a program is in, from its stack: by a walk, and by learnt distances.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -17,6 +10,7 @@
 #include "base/base.h"
 #include "base/caller.h"
 #include "base/compiler.h"
+#include "base/unit.h"
 
 /* defined in caller_test_calls.c */
 int MPI_Recv(void (*look)(void));
@@ -31,9 +25,8 @@ static void look(void)
     caller_find(&caller);
 }
 
-static void test_a_call_has_the_name_of_its_function(void **state)
+static void test_a_call_has_the_name_of_its_function(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(MPI_Recv(look), 1);
     assert_string_equal(caller.call, "MPI_Recv");
     assert_int_not_equal(caller.address, 0);
@@ -47,17 +40,15 @@ static bool is_here(uint64_t address)
            dladdr((void *)(uintptr_t)is_here, &here) != 0 && there.dli_fbase == here.dli_fbase;
 }
 
-static void test_a_call_of_fortran_has_the_name_of_c(void **state)
+static void test_a_call_of_fortran_has_the_name_of_c(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(mpi_recv_(look), 2);
     assert_string_equal(caller.call, "MPI_Recv");
     assert_true(is_here(caller.address));
 }
 
-static void test_no_call_has_no_name(void **state)
+static void test_no_call_has_no_name(UNUSED void **state)
 {
-    (void)state;
     look();
     assert_string_equal(caller.call, "");
     assert_int_equal(caller.address, 0);
@@ -100,17 +91,15 @@ static void look_deeper(void)
     deeper(3);
 }
 
-static int setup(void **state)
+static int setup(UNUSED void **state)
 {
-    (void)state;
     learnt = (struct caller_learnt){0};
     wrong = 0;
     return 0;
 }
 
-static void test_distances_give_what_a_walk_gives(void **state)
+static void test_distances_give_what_a_walk_gives(UNUSED void **state)
 {
-    (void)state;
     for (int i = 0; i < CALLS; i++) {
         MPI_Recv(look_both);
         MPI_Recv(look_both); /* another line */
@@ -121,9 +110,8 @@ static void test_distances_give_what_a_walk_gives(void **state)
 }
 
 /* The frame of MPI_Send has another length at each call. */
-static void test_a_distance_that_changes_is_not_used(void **state)
+static void test_a_distance_that_changes_is_not_used(UNUSED void **state)
 {
-    (void)state;
     for (size_t i = 0; i < CALLS; i++) {
         MPI_Send(look_both, i % 3 == 0 ? 16 : 4096);
         MPI_Recv(look_both);
@@ -132,20 +120,18 @@ static void test_a_distance_that_changes_is_not_used(void **state)
     assert_in_range(learnt.walks, CALLS, LEARNS ? CALLS + 100 : 2 * CALLS);
 }
 
-static void *ask(void *arg)
+static void *ask(UNUSED void *arg)
 {
-    (void)arg;
     for (int i = 0; i < CALLS; i++)
         MPI_Recv(look_both);
     return NULL;
 }
 
 /* A thread's stack ends above its first function: nothing is read beyond. */
-static void test_each_thread_learns_where_its_stack_ends(void **state)
+static void test_each_thread_learns_where_its_stack_ends(UNUSED void **state)
 {
     pthread_t thread;
 
-    (void)state;
     ask(NULL);
     assert_int_equal(pthread_create(&thread, NULL, ask, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -153,9 +139,8 @@ static void test_each_thread_learns_where_its_stack_ends(void **state)
 }
 
 /* As if another library had been loaded at the addresses of an earlier one. */
-static void test_a_wrong_distance_is_found_by_a_check(void **state)
+static void test_a_wrong_distance_is_found_by_a_check(UNUSED void **state)
 {
-    (void)state;
     for (int i = 0; i < 100; i++)
         MPI_Recv(look_both);
     for (size_t i = 0; i < CALLER_STEPS; i++)
@@ -189,12 +174,11 @@ static void coroutine(void)
 
 /* A long frame is learnt on the thread's stack; then the function has a short frame at the end of a stack of its own, after which
  * nothing may be read. */
-static void test_a_coroutine_has_its_own_stack(void **state)
+static void test_a_coroutine_has_its_own_stack(UNUSED void **state)
 {
     unsigned char *stack = mmap(NULL, COROUTINE_STACK + COROUTINE_GUARD, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    (void)state;
     assert_ptr_not_equal(stack, MAP_FAILED);
     assert_int_equal(mprotect(stack + COROUTINE_STACK, COROUTINE_GUARD, PROT_NONE), 0);
     for (int i = 0; i < 100; i++) {
@@ -213,29 +197,26 @@ static void test_a_coroutine_has_its_own_stack(void **state)
 
 #endif
 
-static void test_no_call_has_no_address(void **state)
+static void test_no_call_has_no_address(UNUSED void **state)
 {
-    (void)state;
     for (int i = 0; i < 8; i++)
         assert_int_equal(caller_address(&learnt), 0);
 }
 
 #if defined __x86_64__
 
-static void test_a_function_that_has_jumped_is_known_by_the_call(void **state)
+static void test_a_function_that_has_jumped_is_known_by_the_call(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(MPI_Waitany(look), 1);
     assert_string_equal(caller.call, "MPI_Waitany");
     assert_int_not_equal(caller.address, 0);
 }
 
 /* A call through a slot, as compiled with -fno-plt. */
-static void test_so_it_is_by_a_call_through_a_slot(void **state)
+static void test_so_it_is_by_a_call_through_a_slot(UNUSED void **state)
 {
     int result;
 
-    (void)state;
     __asm__ volatile("call *MPI_Waitany@GOTPCREL(%%rip)"
                      : "=a"(result)
                      : "D"(look)
@@ -244,11 +225,10 @@ static void test_so_it_is_by_a_call_through_a_slot(void **state)
     assert_string_equal(caller.call, "MPI_Waitany");
 }
 
-static void test_a_call_through_a_pointer_is_not_known(void **state)
+static void test_a_call_through_a_pointer_is_not_known(UNUSED void **state)
 {
     int (*volatile call)(void (*)(void)) = MPI_Waitany;
 
-    (void)state;
     assert_int_equal(call(look), 1);
     assert_string_equal(caller.call, "");
 }

@@ -1,26 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* clock_test.c - the system's clock, and a replaced one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/unit.h"
 
 static uint64_t fixed_now(void)
 {
     return 42;
 }
 
-static void test_system_clock_is_monotonic_nanoseconds(void **state)
+static void test_system_clock_is_monotonic_nanoseconds(UNUSED void **state)
 {
     struct timespec nap = {.tv_nsec = 5000000};
     uint64_t before = clock_now(), after;
 
-    (void)state;
     nanosleep(&nap, NULL);
     after = clock_now();
     assert_true(after - before >= 5 * CLOCK_MS);
@@ -32,9 +26,8 @@ static void test_system_clock_is_monotonic_nanoseconds(void **state)
     }
 }
 
-static void test_a_replaced_clock_is_asked(void **state)
+static void test_a_replaced_clock_is_asked(UNUSED void **state)
 {
-    (void)state;
     clock_set(fixed_now);
     assert_int_equal(clock_now(), 42);
     clock_set(NULL);

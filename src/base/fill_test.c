@@ -2,13 +2,8 @@
 /*
  * fill_test.c - earlier and later versions of a structure, in the caller and in the library.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/fill.h"
+#include "base/unit.h"
 
 struct first {
     uint32_t a;
@@ -29,22 +24,20 @@ struct third {
 
 static const struct second known = {.a = 7, .text = "seven", .b = 77};
 
-static void the_same_version_gets_all(void **state)
+static void the_same_version_gets_all(UNUSED void **state)
 {
     struct second out;
 
-    (void)state;
     memset(&out, 0xaa, sizeof out);
     assert_int_equal(FILL(&out, sizeof out, known, text), 0);
     assert_memory_equal(&out, &known, sizeof out);
 }
 
-static void an_earlier_version_gets_what_it_has_space_for(void **state)
+static void an_earlier_version_gets_what_it_has_space_for(UNUSED void **state)
 {
     struct second out;
     struct first *first = (struct first *)&out;
 
-    (void)state;
     memset(&out, 0xaa, sizeof out);
     assert_int_equal(FILL(first, sizeof *first, known, text), 0);
     assert_int_equal(first->a, 7);
@@ -52,11 +45,10 @@ static void an_earlier_version_gets_what_it_has_space_for(void **state)
     assert_int_equal(out.b, UINT64_C(0xaaaaaaaaaaaaaaaa));
 }
 
-static void a_later_version_finds_zero(void **state)
+static void a_later_version_finds_zero(UNUSED void **state)
 {
     struct third out;
 
-    (void)state;
     memset(&out, 0xaa, sizeof out);
     assert_int_equal(FILL(&out, offsetof(struct third, behind), known, text), 0);
     assert_memory_equal(&out.second, &known, sizeof known);
@@ -65,12 +57,11 @@ static void a_later_version_finds_zero(void **state)
     assert_int_equal(out.behind, 0xaa);
 }
 
-static void less_than_the_first_version_is_refused(void **state)
+static void less_than_the_first_version_is_refused(UNUSED void **state)
 {
     struct second out;
     const size_t first = sizeof(struct first);
 
-    (void)state;
     memset(&out, 0xaa, sizeof out);
     assert_int_equal(FILL(&out, 0, known, text), -EINVAL);
     assert_int_equal(FILL(&out, first - 1, known, text), -EINVAL);

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* foreign_test.c - a file other than the expected one is not opened, and nothing waits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +14,7 @@
 #include "base/foreign.h"
 #include "base/sys.h"
 #include "base/temporary.h"
+#include "base/unit.h"
 
 static const struct foreign any_file = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
 static char folder[TEMPORARY_SIZE];
@@ -42,15 +36,13 @@ static void make_file(const char *name)
     close(fd);
 }
 
-static int make_folder(void **state)
+static int make_folder(UNUSED void **state)
 {
-    (void)state;
     return mkdtemp(temporary_name(folder, "foreign")) != NULL ? 0 : -1;
 }
 
-static int remove_folder(void **state)
+static int remove_folder(UNUSED void **state)
 {
-    (void)state;
     return rmdir(folder);
 }
 
@@ -68,12 +60,11 @@ static int try_path(const char *path, const struct foreign *wanted)
     return 0;
 }
 
-static void a_file_is_opened(void **state)
+static void a_file_is_opened(UNUSED void **state)
 {
     const struct foreign own = {.kind = FOREIGN_FILE, .user = geteuid()},
                          others = {.kind = FOREIGN_FILE, .user = geteuid() + 1};
 
-    (void)state;
     make_file("file");
     assert_int_equal(try_path(path_of("file"), &any_file), 0);
     assert_int_equal(try_path(path_of("file"), &own), 0);
@@ -83,9 +74,8 @@ static void a_file_is_opened(void **state)
 }
 
 /* A pipe is not waited for, and a device is not opened. */
-static void a_pipe_and_a_device_are_not(void **state)
+static void a_pipe_and_a_device_are_not(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
     assert_int_equal(try_path(path_of("pipe"), &any_file), -EINVAL);
     unlink(path_of("pipe"));
@@ -93,11 +83,10 @@ static void a_pipe_and_a_device_are_not(void **state)
     assert_int_equal(try_path(folder, &any_file), -EISDIR);
 }
 
-static void a_lease_is_not_waited_for(void **state)
+static void a_lease_is_not_waited_for(UNUSED void **state)
 {
     int fd;
 
-    (void)state;
     make_file("leased");
     fd = open(path_of("leased"), O_RDONLY | O_CLOEXEC);
     signal(SIGIO, SIG_IGN);
@@ -110,12 +99,11 @@ static void a_lease_is_not_waited_for(void **state)
     unlink(path_of("leased"));
 }
 
-static void a_second_name_is_seen(void **state)
+static void a_second_name_is_seen(UNUSED void **state)
 {
     const struct foreign single = {.kind = FOREIGN_SINGLE, .user = geteuid()};
     char first[PATH_MAX], second[PATH_MAX];
 
-    (void)state;
     make_file("first");
     snprintf(first, sizeof first, "%s", path_of("first"));
     snprintf(second, sizeof second, "%s", path_of("second"));
@@ -140,7 +128,7 @@ static const char *link_of(int fd)
     return path;
 }
 
-static void a_memory_file_is_known_by_more_than_its_link(void **state)
+static void a_memory_file_is_known_by_more_than_its_link(UNUSED void **state)
 {
     const struct foreign wanted = {
         .kind = FOREIGN_MEMORY, .memory = "matchbox-inspect", .user = geteuid()};
@@ -148,7 +136,6 @@ static void a_memory_file_is_known_by_more_than_its_link(void **state)
         longer = memfd_create("matchbox-seen", MFD_CLOEXEC), file;
     char text[PATH_MAX];
 
-    (void)state;
     assert_int_equal(try_path(link_of(memory), &wanted), 0);
     assert_int_equal(try_path(link_of(longer), &wanted), -EINVAL);
     close(memory);
@@ -163,9 +150,8 @@ static void a_memory_file_is_known_by_more_than_its_link(void **state)
     close(file);
 }
 
-static void the_user_of_a_process_is_known(void **state)
+static void the_user_of_a_process_is_known(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(foreign_user((uint32_t)getpid()), getuid());
     assert_int_equal(foreign_user(1u << 30), FOREIGN_ANYBODY);
     assert_int_equal(sys_fds_live(), 0);

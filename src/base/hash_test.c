@@ -6,18 +6,13 @@
  * end.  Keys occur several times: the oldest entry is found (I3).
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/unit.h"
 
 #define ENTRIES 200
 #define KEYS    60
@@ -39,15 +34,13 @@ static uint64_t hash_of(uint64_t key)
 
 /* ---- states of a slot ---- */
 
-static uint64_t pointer_hash(const void *arg, const void *slot)
+static uint64_t pointer_hash(UNUSED const void *arg, const void *slot)
 {
-    (void)arg;
     return hash_of(((const struct entry *)hash_pointer(slot))->key);
 }
 
-static bool pointer_is(const void *arg, const void *slot, const void *key)
+static bool pointer_is(UNUSED const void *arg, const void *slot, const void *key)
 {
-    (void)arg;
     return ((const struct entry *)hash_pointer(slot))->key == *(const uint64_t *)key;
 }
 
@@ -67,15 +60,13 @@ struct value {
     uint32_t entry, unused[3];
 };
 
-static uint64_t value_hash(const void *arg, const void *slot)
+static uint64_t value_hash(UNUSED const void *arg, const void *slot)
 {
-    (void)arg;
     return hash_of(((const struct value *)slot)->key_1 - 1);
 }
 
-static bool value_is(const void *arg, const void *slot, const void *key)
+static bool value_is(UNUSED const void *arg, const void *slot, const void *key)
 {
-    (void)arg;
     return ((const struct value *)slot)->key_1 == *(const uint64_t *)key + 1;
 }
 
@@ -172,21 +163,19 @@ static void run(int kind, uint64_t seed)
     assert_int_equal(mem_live(), 0);
 }
 
-static void entries_come_and_go(void **state)
+static void entries_come_and_go(UNUSED void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         for (int kind = 0; kind < 3; kind++)
             run(kind, seed);
 }
 
-static void an_empty_table_has_nothing(void **state)
+static void an_empty_table_has_nothing(UNUSED void **state)
 {
     struct hash h = {0};
     uint64_t key = 0;
     size_t position = 0;
 
-    (void)state;
     assert_null(hash_find(&h, &kinds[0], entries, 0, &key));
     assert_null(hash_next(&h, &kinds[0], &position));
     assert_null(hash_pointer(NULL));
@@ -195,11 +184,10 @@ static void an_empty_table_has_nothing(void **state)
 }
 
 /* The entries stay, and are found; the next call tries again. */
-static void a_table_that_cannot_grow_is_as_before(void **state)
+static void a_table_that_cannot_grow_is_as_before(UNUSED void **state)
 {
     struct hash h = {0};
 
-    (void)state;
     memset(entries, 0, sizeof entries);
     hashes = UINT64_MAX;
     for (uint32_t i = 0; i < KEYS; i++) {

@@ -6,19 +6,15 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/unit.h"
 
 #define NOT_ALLOWED 77
 
@@ -56,11 +52,10 @@ static uint64_t host_in(int namespaces)
     return id;
 }
 
-static void processes_of_one_host_agree(void **state)
+static void processes_of_one_host_agree(UNUSED void **state)
 {
     uint64_t here = 0, again = 0;
 
-    (void)state;
     assert_int_equal(host_id(&here), 0);
     assert_int_equal(host_id(&again), 0);
     assert_true(here != 0);
@@ -79,23 +74,20 @@ static void differs(int namespaces)
     assert_true(there != here);
 }
 
-static void a_pid_namespace_is_another_host(void **state)
+static void a_pid_namespace_is_another_host(UNUSED void **state)
 {
-    (void)state;
     differs(CLONE_NEWPID);
 }
 
-static void a_user_namespace_is_another_host(void **state)
+static void a_user_namespace_is_another_host(UNUSED void **state)
 {
-    (void)state;
     differs(CLONE_NEWUSER);
 }
 
-static void a_network_namespace_is_not(void **state)
+static void a_network_namespace_is_not(UNUSED void **state)
 {
     uint64_t here, there = host_in(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS | CLONE_NEWIPC);
 
-    (void)state;
     assert_int_equal(host_id(&here), 0);
     if (there == 0)
         skip();
@@ -103,12 +95,11 @@ static void a_network_namespace_is_not(void **state)
 }
 
 /* The host of a process that is not dumpable. */
-static void closed_processes_are_hosts_of_their_own(void **state)
+static void closed_processes_are_hosts_of_their_own(UNUSED void **state)
 {
     uint64_t here, closed = 0, again = 0;
     struct host host;
 
-    (void)state;
     assert_int_equal(host_id(&here), 0);
     assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
     assert_int_equal(host_id(&closed), 0);
@@ -123,7 +114,7 @@ static void closed_processes_are_hosts_of_their_own(void **state)
     assert_true(again == here);
 }
 
-static void what_a_launcher_leaves_is_read_back(void **state)
+static void what_a_launcher_leaves_is_read_back(UNUSED void **state)
 {
     static const char *const damaged[] = {"",
                                           "1:2",
@@ -135,7 +126,6 @@ static void what_a_launcher_leaves_is_read_back(void **state)
     struct host own, read;
     char text[HOST_TEXT_SIZE];
 
-    (void)state;
     assert_int_equal(host_read(&own), 0);
     host_text(&own, text);
     assert_true(host_parse(text, &read));
@@ -154,20 +144,18 @@ static void what_a_launcher_leaves_is_read_back(void **state)
     assert_string_equal(host_difference(&own, &read), "on another machine");
 }
 
-static void keep_log(void *arg, enum log_level level, const char *text)
+static void keep_log(void *arg, UNUSED enum log_level level, const char *text)
 {
-    (void)level;
     snprintf(arg, LOG_LINE_MAX, "%s", text);
 }
 
 /* Each of these calls is made to fail at each of its uses; after the last use nothing fails. */
-static void every_failing_call_is_reported(void **state)
+static void every_failing_call_is_reported(UNUSED void **state)
 {
     static const char *const names[] = {"open", "read", "fstat"};
     static const int counts[] = {3, 1, 2};
     char text[LOG_LINE_MAX];
 
-    (void)state;
     log_set_sink(keep_log, text);
     for (int i = 0; i < 3; i++) {
         for (int n = 1; n <= counts[i] + 1; n++) {

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* list_test.c - lists compared with a plain array. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/list.h"
 #include "base/random.h"
+#include "base/unit.h"
 
 #define ITEMS 12
 
@@ -58,14 +55,13 @@ static void check_same(const struct list *head, const struct row *row)
     assert_int_equal(list_is_empty(head), row->count == 0);
 }
 
-static void test_random_operations(void **state)
+static void test_random_operations(UNUSED void **state)
 {
     struct item items[ITEMS] = {0}; /* zero-filled nodes are unlinked */
     struct row row = {0};
     struct random r;
     struct list head;
 
-    (void)state;
     random_seed(&r, 1);
     list_init(&head);
     for (int i = 0; i < ITEMS; i++)
@@ -89,12 +85,11 @@ static void test_random_operations(void **state)
     }
 }
 
-static void test_pop_gives_the_oldest_and_unlinks_it(void **state)
+static void test_pop_gives_the_oldest_and_unlinks_it(UNUSED void **state)
 {
     struct item a = {.number = 1}, b = {.number = 2};
     struct list head;
 
-    (void)state;
     list_init(&head);
     assert_null(list_first(&head));
     assert_null(list_pop_head(&head));
@@ -108,12 +103,11 @@ static void test_pop_gives_the_oldest_and_unlinks_it(void **state)
     assert_null(list_pop_tail(&head));
 }
 
-static void test_pop_tail_gives_the_youngest_and_unlinks_it(void **state)
+static void test_pop_tail_gives_the_youngest_and_unlinks_it(UNUSED void **state)
 {
     struct item a = {.number = 1}, b = {.number = 2};
     struct list head;
 
-    (void)state;
     list_init(&head);
     list_add_tail(&head, &a.link);
     list_add_tail(&head, &b.link);
@@ -123,13 +117,12 @@ static void test_pop_tail_gives_the_youngest_and_unlinks_it(void **state)
     assert_true(list_is_empty(&head));
 }
 
-static void test_removing_twice_is_harmless(void **state)
+static void test_removing_twice_is_harmless(UNUSED void **state)
 {
     struct item a = {.number = 1}, b = {.number = 2};
     struct row rest = {.numbers = {2}, .count = 1};
     struct list head;
 
-    (void)state;
     list_init(&head);
     list_add_tail(&head, &a.link);
     list_add_tail(&head, &b.link);
@@ -138,13 +131,12 @@ static void test_removing_twice_is_harmless(void **state)
     check_same(&head, &rest);
 }
 
-static void test_safe_walk_may_remove_what_it_stands_on(void **state)
+static void test_safe_walk_may_remove_what_it_stands_on(UNUSED void **state)
 {
     struct item items[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
     struct row odd = {.numbers = {1, 3}, .count = 2};
     struct list head, *pos, *tmp;
 
-    (void)state;
     list_init(&head);
     for (size_t i = 0; i < ARRAY_COUNT(items); i++)
         list_add_tail(&head, &items[i].link);
@@ -155,13 +147,12 @@ static void test_safe_walk_may_remove_what_it_stands_on(void **state)
     check_same(&head, &odd);
 }
 
-static void test_splice_keeps_order(void **state)
+static void test_splice_keeps_order(UNUSED void **state)
 {
     struct item items[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
     struct row all = {.numbers = {0, 1, 2, 3}, .count = 4}, none = {0};
     struct list to, from;
 
-    (void)state;
     list_init(&to);
     list_init(&from);
     list_splice_tail(&to, &from);

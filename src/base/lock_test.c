@@ -7,17 +7,13 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/lock.h"
 #include "base/sys.h"
+#include "base/unit.h"
 
 #define TAKERS 4
 
@@ -73,12 +69,11 @@ static void join_takers(pthread_t *threads)
         pthread_join(threads[i], NULL);
 }
 
-static void test_one_at_a_time(void **state)
+static void test_one_at_a_time(UNUSED void **state)
 {
     struct shared s = {.rounds = 20000, .left = TAKERS};
     pthread_t threads[TAKERS];
 
-    (void)state;
     start_takers(&s, threads);
     join_takers(threads);
     assert_int_equal(s.count, TAKERS * s.rounds);
@@ -119,23 +114,20 @@ static void poll_beside_takers(int pollers)
     assert_int_equal(s.lock.wanting, 0);
 }
 
-static void test_a_polling_thread_lets_others_in(void **state)
+static void test_a_polling_thread_lets_others_in(UNUSED void **state)
 {
-    (void)state;
     poll_beside_takers(1);
 }
 
 /* Two pollers: each also takes the offers of the other. */
-static void test_two_who_poll(void **state)
+static void test_two_who_poll(UNUSED void **state)
 {
-    (void)state;
     poll_beside_takers(2);
 }
 
 /* A sleep that fails or ends early costs only time. */
-static void test_a_futex_that_fails(void **state)
+static void test_a_futex_that_fails(UNUSED void **state)
 {
-    (void)state;
     sys_fail_name("futex_wait", SYS_FAIL_ALWAYS, EINTR);
     poll_beside_takers(2);
     sys_fail_none();

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* log_test.c - levels, sinks, and the line that reaches standard error. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/unit.h"
 
 struct seen {
     int count;
@@ -30,9 +25,8 @@ static void remember(void *arg, enum log_level level, const char *text)
     snprintf(seen->text, sizeof seen->text, "%s", text);
 }
 
-static int reset(void **state)
+static int reset(UNUSED void **state)
 {
-    (void)state;
     log_set_sink(NULL, NULL);
     log_level_set(LOG_LEVEL_WARN);
     return 0;
@@ -45,9 +39,8 @@ static int evaluate(void)
     return ++evaluated;
 }
 
-static void test_each_level_lets_through_what_is_above_it(void **state)
+static void test_each_level_lets_through_what_is_above_it(UNUSED void **state)
 {
-    (void)state;
     for (int level = 0; level < LOG_LEVEL_COUNT; level++) {
         struct seen seen = {0};
 
@@ -64,22 +57,20 @@ static void test_each_level_lets_through_what_is_above_it(void **state)
     assert_int_equal(evaluated, 1); /* at trace only */
 }
 
-static void test_sink_gets_the_bare_text(void **state)
+static void test_sink_gets_the_bare_text(UNUSED void **state)
 {
     struct seen seen = {0};
 
-    (void)state;
     log_set_sink(remember, &seen);
     LOG_WARN("size %d of %s", 7, "peer");
     assert_string_equal(seen.text, "size 7 of peer");
     assert_int_equal(seen.level, LOG_LEVEL_WARN);
 }
 
-static void test_errno_survives(void **state)
+static void test_errno_survives(UNUSED void **state)
 {
     struct seen seen = {0};
 
-    (void)state;
     log_set_sink(remember, &seen);
     errno = EXDEV;
     LOG_ERROR("text");
@@ -106,31 +97,28 @@ static size_t captured(const char *text, char *line, size_t size)
     return (size_t)got;
 }
 
-static void test_line_has_process_level_and_newline(void **state)
+static void test_line_has_process_level_and_newline(UNUSED void **state)
 {
     char line[2 * LOG_LINE_MAX], expected[100];
 
-    (void)state;
     captured("text value", line, sizeof line);
     snprintf(expected, sizeof expected, "matchbox[%ld]: warning: text value\n", (long)getpid());
     assert_string_equal(line, expected);
 }
 
-static void test_foreign_text_cannot_add_lines(void **state)
+static void test_foreign_text_cannot_add_lines(UNUSED void **state)
 {
     char line[2 * LOG_LINE_MAX];
 
-    (void)state;
     captured("a\nmatchbox[1]: error: b\033[2J\x7f", line, sizeof line);
     assert_non_null(strstr(line, "a?matchbox[1]: error: b?[2J?\n"));
 }
 
-static void test_long_line_is_cut_and_ends(void **state)
+static void test_long_line_is_cut_and_ends(UNUSED void **state)
 {
     char text[3 * LOG_LINE_MAX], line[4 * LOG_LINE_MAX];
     size_t length;
 
-    (void)state;
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
     length = captured(text, line, sizeof line);

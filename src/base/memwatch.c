@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -27,6 +26,7 @@
 #include "base/base.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/thread.h"
 
 #define PAGE ((size_t)4096)
 
@@ -126,19 +126,6 @@ static int open_fd(int *fd)
     return err == EINVAL || err == EPERM || err == ENOSYS ? -EOPNOTSUPP : -err;
 }
 
-/* Signals of the application are not delivered to the watch thread. */
-static int start_thread(void)
-{
-    sigset_t all, old;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&watch.thread, NULL, memwatch_run, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return -err;
-}
-
 static int register_page(int fd)
 {
     struct uffdio_register what = {.range = {.start = (uintptr_t)watch.page, .len = PAGE},
@@ -165,7 +152,7 @@ static int memwatch_start(void)
         goto close_fd;
     }
     watch.fd = fd;
-    err = start_thread();
+    err = thread_start(&watch.thread, memwatch_run, NULL);
     if (err == 0)
         return 0;
     sys_close(watch.bell);

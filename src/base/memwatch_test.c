@@ -5,9 +5,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +12,9 @@
 #include <sys/shm.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/memwatch.h"
 #include "base/sys.h"
+#include "base/unit.h"
 
 #define PAGE    ((size_t)4096)
 #define SIZE    (16 * PAGE)
@@ -44,15 +40,13 @@ static uint64_t look(void)
     return gone;
 }
 
-static int open_watch(void **state)
+static int open_watch(UNUSED void **state)
 {
-    (void)state;
     return memwatch_open();
 }
 
-static int close_watch(void **state)
+static int close_watch(UNUSED void **state)
 {
-    (void)state;
     memwatch_close();
     assert_int_equal(sys_fds_live(), 0);
     return 0;
@@ -92,7 +86,7 @@ static void shrink(char *memory)
         abort();
 }
 
-static void test_each_way_is_told(void **state)
+static void test_each_way_is_told(UNUSED void **state)
 {
     static const struct {
         const char *name;
@@ -104,7 +98,6 @@ static void test_each_way_is_told(void **state)
                 {"move", move},
                 {"shrink", shrink}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         const uint64_t before = look();
         char *memory = map_at(NULL, 3 * SIZE, 0) + SIZE; /* with a neighbour on each side */
@@ -129,14 +122,13 @@ static void test_each_way_is_told(void **state)
     }
 }
 
-static void test_free_is_told(void **state)
+static void test_free_is_told(UNUSED void **state)
 {
     const size_t size = 4 << 20; /* a mapping of its own, in any C library */
     char *memory = malloc(size);
     const uintptr_t begin = ((uintptr_t)memory + PAGE - 1) / PAGE * PAGE;
     struct memwatch_range range;
 
-    (void)state;
     (void)range;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     free(memory);
@@ -152,11 +144,10 @@ static void test_free_is_told(void **state)
 }
 
 /* Maps the same address again: the watch must tell the new memory from the old. */
-static void test_mapped_again_is_watched_again(void **state)
+static void test_mapped_again_is_watched_again(UNUSED void **state)
 {
     char *memory = map_at(NULL, SIZE, 0);
 
-    (void)state;
     for (int i = 0; i < ROUNDS; i++) {
         struct memwatch_range range, same;
 
@@ -183,14 +174,13 @@ static void refuse(void *memory, size_t size, const char *what)
         fail_msg("is watched: %s", what);
 }
 
-static void test_other_memory_is_refused(void **state)
+static void test_other_memory_is_refused(UNUSED void **state)
 {
     char *memory = map_at(NULL, 3 * SIZE, 0);
     int fd = sys_memfd_create("test", 0);
     int segment = shmget(IPC_PRIVATE, SIZE, 0600);
     void *attached = shmat(segment, NULL, 0);
 
-    (void)state;
     shmctl(segment, IPC_RMID, NULL);
     assert_int_equal(ftruncate(fd, SIZE), 0);
     refuse(attached, SIZE, "a segment of System V");
@@ -209,9 +199,8 @@ static void test_other_memory_is_refused(void **state)
 
 /* ---- threads, failures, the end ---- */
 
-static void *unmap_often(void *arg)
+static void *unmap_often(UNUSED void *arg)
 {
-    (void)arg;
     for (int i = 0; i < ROUNDS; i++) {
         struct memwatch_range range;
         char *memory = map_at(NULL, SIZE, 0);
@@ -226,11 +215,10 @@ static void *unmap_often(void *arg)
     return NULL;
 }
 
-static void test_threads(void **state)
+static void test_threads(UNUSED void **state)
 {
     pthread_t threads[THREADS];
 
-    (void)state;
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, unmap_often, NULL), 0);
     for (int i = 0; i < THREADS; i++)
@@ -245,14 +233,13 @@ static void *unmap_once(void *memory)
 
 /* The thread that unmaps has not returned, and the watch has read nothing: the address is
  * already free. */
-static void test_being_unmapped(void **state)
+static void test_being_unmapped(UNUSED void **state)
 {
     char *memory = map_at(NULL, SIZE, 0);
     struct memwatch_range range;
     pthread_t thread;
     uint64_t gone;
 
-    (void)state;
     assert_int_equal(memwatch_add(&range, (uintptr_t)memory, SIZE), 0);
     assert_true(memwatch_check(&gone));
     assert_int_equal(sys_fail_name("read", SYS_FAIL_ALWAYS, EIO), 0);

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* param_test.c - every type, every kind of error, and its message. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "base/mem.h"
 #include "base/param.h"
+#include "base/unit.h"
 
 struct settings {
     uint64_t ring_size, peers, spin, patience, attach, transport, anything, slots, window,
@@ -121,11 +115,10 @@ static uint64_t number(const char *variable, size_t offset)
 
 #define VALUE(variable, member) number(variable, offsetof(struct settings, member))
 
-static void test_defaults(void **state)
+static void test_defaults(UNUSED void **state)
 {
     struct settings s;
 
-    (void)state;
     memset(&s, 0x5a, sizeof s);
     assert_int_equal(load(&s, NULL, NULL), 0);
     assert_int_equal(s.ring_size, 65536);
@@ -137,9 +130,8 @@ static void test_defaults(void **state)
     assert_string_equal(s.directory, "");
 }
 
-static void test_good_values(void **state)
+static void test_good_values(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(VALUE("MBX_RING_SIZE=4096", ring_size), 4096);
     assert_int_equal(VALUE("MBX_RING_SIZE=4k", ring_size), 4096);
     assert_int_equal(VALUE("MBX_RING_SIZE=2M", ring_size), 2u << 20);
@@ -165,11 +157,10 @@ static void test_good_values(void **state)
 }
 
 /* A word is stored as a number that cannot be written as digits. */
-static void test_words_in_place_of_numbers(void **state)
+static void test_words_in_place_of_numbers(UNUSED void **state)
 {
     struct settings s;
 
-    (void)state;
     assert_int_equal(load(&s, NULL, NULL), 0);
     assert_int_equal(s.window, UINT64_MAX);
     assert_int_equal(s.share, UINT64_MAX - 1);
@@ -187,13 +178,12 @@ static void test_words_in_place_of_numbers(void **state)
     assert_int_equal(load(&s, "MBX_SHARE=none", NULL), -EINVAL);
 }
 
-static void test_strings_and_their_limit(void **state)
+static void test_strings_and_their_limit(UNUSED void **state)
 {
     char variable[16 + PARAM_STRING_MAX] = "MBX_DIRECTORY=";
     size_t start = strlen(variable);
     struct settings s;
 
-    (void)state;
     assert_int_equal(load(&s, "MBX_DIRECTORY=/tmp/a=b", NULL), 0);
     assert_string_equal(s.directory, "/tmp/a=b");
     assert_int_equal(load(&s, "MBX_DIRECTORY=", NULL), 0);
@@ -208,7 +198,7 @@ static void test_strings_and_their_limit(void **state)
 }
 
 /* Digits alone have the unit of the parameter, if it has one. */
-static void test_times_are_read_alike(void **state)
+static void test_times_are_read_alike(UNUSED void **state)
 {
     static const char *const minutes[] = {"MBX_PATIENCE=60", "MBX_PATIENCE=60s",
                                           "MBX_PATIENCE=60000ms", "MBX_PATIENCE=60000000us"};
@@ -216,7 +206,6 @@ static void test_times_are_read_alike(void **state)
     char text[32];
     uint64_t ns;
 
-    (void)state;
     for (size_t i = 0; i < sizeof minutes / sizeof minutes[0]; i++) {
         assert_int_equal(load(&s, minutes[i], NULL), 0);
         assert_int_equal(s.patience, UINT64_C(60000000000));
@@ -231,9 +220,8 @@ static void test_times_are_read_alike(void **state)
     assert_string_equal(param_time_text(300000000, text, sizeof text), "300ms");
 }
 
-static void test_bad_values_are_explained(void **state)
+static void test_bad_values_are_explained(UNUSED void **state)
 {
-    (void)state;
     expect_refusal("MBX_RING_SIZE=4T", "MBX_RING_SIZE: \"4T\" is wrong, it must be 4K..1G");
     expect_refusal("MBX_RING_SIZE=4095", "MBX_RING_SIZE: \"4095\" is wrong, it must be 4K..1G");
     expect_refusal("MBX_RING_SIZE=2G", "MBX_RING_SIZE: \"2G\" is wrong, it must be 4K..1G");
@@ -267,11 +255,10 @@ static void test_bad_values_are_explained(void **state)
 }
 
 /* An empty variable counts as not set; an override must have a value. */
-static void test_empty_variables_are_not_set(void **state)
+static void test_empty_variables_are_not_set(UNUSED void **state)
 {
     struct settings s;
 
-    (void)state;
     assert_int_equal(load(&s, "MBX_RING_SIZE=", NULL), 0);
     assert_int_equal(s.ring_size, 64 << 10);
     assert_int_equal(load(&s, "MBX_WINDOW=", NULL), 0);
@@ -279,11 +266,10 @@ static void test_empty_variables_are_not_set(void **state)
     assert_int_equal(load(&s, NULL, "RING_SIZE="), -EINVAL);
 }
 
-static void test_unknown_names_suggest_the_nearest(void **state)
+static void test_unknown_names_suggest_the_nearest(UNUSED void **state)
 {
     struct settings s;
 
-    (void)state;
     expect_refusal("MBX_RNG_SIZE=4K",
                    "MBX_RNG_SIZE is not a parameter, the nearest is MBX_RING_SIZE");
     expect_refusal("MBX_RING_SIZ=4K", /* MBX_RING_SLOTS is also near */
@@ -298,11 +284,10 @@ static void test_unknown_names_suggest_the_nearest(void **state)
     assert_string_equal(error, "MBX_PERS is not a parameter, the nearest is MBX_PEERS");
 }
 
-static void test_very_long_unknown_name(void **state)
+static void test_very_long_unknown_name(UNUSED void **state)
 {
     char variable[1000] = "MBX_";
 
-    (void)state;
     memset(variable + 4, 'A', sizeof variable - 7);
     variable[sizeof variable - 3] = '=';
     assert_int_equal(load(&(struct settings){0}, variable, NULL), -EINVAL);
@@ -310,11 +295,10 @@ static void test_very_long_unknown_name(void **state)
 }
 
 /* Names that are gone are refused even if a neighbour is near, and are never suggested. */
-static void test_names_that_are_gone(void **state)
+static void test_names_that_are_gone(UNUSED void **state)
 {
     struct settings s;
 
-    (void)state;
     expect_refusal("MBX_SPINS=1us",
                    "MBX_SPINS is not a parameter any more: it is MBX_SPIN now");
     expect_refusal("MBX_SPINS=", "MBX_SPINS is not a parameter any more: it is MBX_SPIN now");
@@ -323,22 +307,20 @@ static void test_names_that_are_gone(void **state)
     assert_string_equal(error, "MBX_SPINS is not a parameter any more: it is MBX_SPIN now");
 }
 
-static void test_foreign_names_are_left_alone(void **state)
+static void test_foreign_names_are_left_alone(UNUSED void **state)
 {
     struct settings s;
 
-    (void)state;
     assert_int_equal(load(&s, "MBX_RUN_RANK=whatever", NULL), 0);
     assert_int_equal(load(&s, "MBX_RUN_=", NULL), 0);
     assert_int_equal(load(&s, "MBX_RUN=1", NULL), -EINVAL);
     assert_int_equal(load(&s, "NOTMBX_PEERS=nonsense", NULL), 0);
 }
 
-static void test_overrides_win_with_and_without_prefix(void **state)
+static void test_overrides_win_with_and_without_prefix(UNUSED void **state)
 {
     struct settings s;
 
-    (void)state;
     assert_int_equal(load(&s, "MBX_PEERS=3", "PEERS=4"), 0);
     assert_int_equal(s.peers, 4);
     assert_int_equal(load(&s, "MBX_PEERS=3", "MBX_PEERS=5"), 0);
@@ -351,12 +333,11 @@ static void test_overrides_win_with_and_without_prefix(void **state)
                      -EINVAL); /* bad values are refused even if overridden */
 }
 
-static void test_process_environment_is_read(void **state)
+static void test_process_environment_is_read(UNUSED void **state)
 {
     const char *overrides[] = {"SPIN=1ms", NULL};
     struct settings s;
 
-    (void)state;
     setenv("MBX_PEERS", "77", 1);
     assert_int_equal(param_load(table, ARRAY_COUNT(table), &s, overrides, error, sizeof error),
                      0);
@@ -365,7 +346,7 @@ static void test_process_environment_is_read(void **state)
     assert_int_equal(s.spin, 1000000);
 }
 
-static void test_what_is_formatted_reads_back(void **state)
+static void test_what_is_formatted_reads_back(UNUSED void **state)
 {
     static const char *const texts[] = {
         "RING_SIZE=4K",   "RING_SIZE=4097", "RING_SIZE=1G",    "ANYTHING=0",
@@ -376,7 +357,6 @@ static void test_what_is_formatted_reads_back(void **state)
     char text[PARAM_STRING_MAX], name[32];
     struct settings s;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
         size_t length = strcspn(texts[i], "=");
         const struct param *p;
@@ -389,7 +369,7 @@ static void test_what_is_formatted_reads_back(void **state)
     }
 }
 
-static void test_range_texts(void **state)
+static void test_range_texts(UNUSED void **state)
 {
     static const struct {
         const char *name, *text;
@@ -405,7 +385,6 @@ static void test_range_texts(void **state)
     };
     char text[64];
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(expected); i++) {
         assert_string_equal(param_range_text(row(expected[i].name), text, sizeof text),
                             expected[i].text);
@@ -413,11 +392,10 @@ static void test_range_texts(void **state)
     assert_string_equal(param_range_text(&table[4], text, 6), "loop|"); /* cut */
 }
 
-static void test_no_memory(void **state)
+static void test_no_memory(UNUSED void **state)
 {
     struct settings s;
 
-    (void)state;
     mem_fail_at(1);
     assert_int_equal(load(&s, NULL, NULL), -ENOMEM);
     mem_fail_at(0);

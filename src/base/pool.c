@@ -2,6 +2,7 @@
 /*
  * pool.c - growing and shrinking a pool; see pool.h.
  */
+#include "base/array.h"
 #include "base/pool.h"
 
 #include "base/mem.h"
@@ -41,29 +42,13 @@ void pool_fini(struct pool *pool)
     *pool = (struct pool){0};
 }
 
-/* Makes space for one more pointer in chunks. */
-static bool grow_directory(struct pool *pool)
-{
-    uint32_t capacity = pool->chunk_capacity == 0 ? 8 : pool->chunk_capacity * 2;
-    unsigned char **chunks;
-
-    if (pool->chunk_count < pool->chunk_capacity)
-        return true;
-    chunks = mem_realloc(pool->chunks, capacity * sizeof *chunks);
-    if (chunks == NULL)
-        return false;
-    pool->chunks = chunks;
-    pool->chunk_capacity = capacity;
-    return true;
-}
-
 /* Adds a chunk, smaller if max_objects leaves less. */
 static bool add_chunk(struct pool *pool)
 {
     size_t left = pool->max_objects - pool->slot_count;
     unsigned char *chunk;
 
-    if (left == 0 || !grow_directory(pool))
+    if (left == 0 || !array_reserve(pool->chunks, pool->chunk_capacity, pool->chunk_count + 1))
         return false;
     chunk = mem_alloc_aligned(CACHE_LINE,
                               min_size(left, (size_t)pool->chunk_mask + 1) * pool->stride);

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pool_test.c - random takes and gives, and ids that must be rejected. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/random.h"
+#include "base/unit.h"
 
 /* Objects that live for a while at random.  Each has its id in its first and last word, and stale[] keeps
  * the ids of the last objects that were given. */
@@ -94,11 +90,10 @@ static void lives_fini(struct lives *lives)
     assert_int_equal(mem_live(), 0);
 }
 
-static void test_random_lives(void **state)
+static void test_random_lives(UNUSED void **state)
 {
     static struct lives lives;
 
-    (void)state;
     lives_init(&lives, 1, 24, 8, 37);
     for (int step = 0; step < 20000; step++) {
         if (random_below(&lives.random, 2) != 0)
@@ -113,12 +108,11 @@ static void test_random_lives(void **state)
 }
 
 /* Phases with many objects and with few, trimmed at random: live objects stay where they are. */
-static void test_random_lives_with_trims(void **state)
+static void test_random_lives_with_trims(UNUSED void **state)
 {
     static struct lives lives;
     uint32_t trims = 0;
 
-    (void)state;
     lives_init(&lives, 3, 512, 16, LIVES_MAX);
     for (int step = 0; step < 60000; step++) {
         bool is_growing = step / 1000 % 2 == 0;
@@ -149,13 +143,12 @@ static bool is_resident(const struct pool *pool, uint32_t index)
     return (resident & 1) != 0;
 }
 
-static void test_trim_gives_memory_back(void **state)
+static void test_trim_gives_memory_back(UNUSED void **state)
 {
     enum { COUNT = 200, SIZE = 65536 };
     void *objects[COUNT];
     struct pool pool;
 
-    (void)state;
     pool_init(&pool, SIZE, 4, 1000);
     assert_false(pool_trim(&pool));
     for (int i = 0; i < COUNT; i++) {
@@ -189,14 +182,13 @@ static void test_trim_gives_memory_back(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-static void test_forged_ids_find_nothing(void **state)
+static void test_forged_ids_find_nothing(UNUSED void **state)
 {
     struct random r;
     struct pool pool;
     void *object;
     uint64_t id;
 
-    (void)state;
     random_seed(&r, 2);
     pool_init(&pool, 1, 4, 100);
     assert_null(pool_find(&pool, 0)); /* nothing is allocated yet */
@@ -217,13 +209,12 @@ static void test_forged_ids_find_nothing(void **state)
     pool_fini(&pool);
 }
 
-static void test_same_slot_gets_a_new_id(void **state)
+static void test_same_slot_gets_a_new_id(UNUSED void **state)
 {
     struct pool pool;
     void *object;
     uint64_t id = 0;
 
-    (void)state;
     pool_init(&pool, 8, 1, 1); /* no index bits at all */
     for (int i = 0; i < 1000; i++) {
         uint64_t last = id;
@@ -238,11 +229,10 @@ static void test_same_slot_gets_a_new_id(void **state)
     pool_fini(&pool);
 }
 
-static void test_limits_round_nothing_away(void **state)
+static void test_limits_round_nothing_away(UNUSED void **state)
 {
     static const uint32_t limits[] = {1, 2, 3, 15, 16, 17, 63, 64, 65, 1000};
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(limits); i++) {
         struct pool pool;
 
@@ -283,11 +273,10 @@ static bool grow_with_failure(uint64_t n)
     return failed;
 }
 
-static void test_every_failed_allocation_is_survived(void **state)
+static void test_every_failed_allocation_is_survived(UNUSED void **state)
 {
     uint64_t n = 1;
 
-    (void)state;
     while (grow_with_failure(n))
         n++;
     assert_in_range(n, 25, 40); /* 25 chunks and a few directories */
@@ -308,13 +297,12 @@ static void visit(void *arg, void *object)
         pool_give(v->pool, object);
 }
 
-static void test_for_each_visits_the_live_and_may_give(void **state)
+static void test_for_each_visits_the_live_and_may_give(UNUSED void **state)
 {
     struct pool pool;
     struct visit v = {.pool = &pool};
     void *objects[20];
 
-    (void)state;
     pool_init(&pool, 8, 8, 100);
     for (int i = 0; i < 20; i++)
         objects[i] = pool_take(&pool);
@@ -330,13 +318,12 @@ static void test_for_each_visits_the_live_and_may_give(void **state)
     pool_fini(&pool);
 }
 
-static void test_validity_check_sees_damage(void **state)
+static void test_validity_check_sees_damage(UNUSED void **state)
 {
     struct pool_slot *slot;
     struct pool pool;
     void *object;
 
-    (void)state;
     pool_init(&pool, 8, 8, 8);
     object = pool_take(&pool);
     slot = (struct pool_slot *)object - 1;

@@ -1,34 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* random_test.c - known sequences, even spread, replayable secrets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 
 /* xoshiro256** from the state {1, 2, 3, 4}: the published test vector. */
-static void test_sequence_is_the_published_one(void **state)
+static void test_sequence_is_the_published_one(UNUSED void **state)
 {
     static const uint64_t expected[] = {11520u, 0u, 1509978240u, UINT64_C(1215971899390074240)};
     struct random r = {{1, 2, 3, 4}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         assert_int_equal(random_next(&r), expected[i]);
 }
 
 /* The state from seed 0 is the sequence of splitmix64 from 0. */
-static void test_seed_is_spread_by_splitmix(void **state)
+static void test_seed_is_spread_by_splitmix(UNUSED void **state)
 {
     struct random r;
 
-    (void)state;
     random_seed(&r, 0);
     assert_int_equal(r.state[0], UINT64_C(0xe220a8397b1dcdaf));
     assert_int_equal(r.state[1], UINT64_C(0x6e789e6aa1b965f4));
@@ -36,12 +28,11 @@ static void test_seed_is_spread_by_splitmix(void **state)
     assert_int_equal(r.state[3], UINT64_C(0xf88bb8a8724c81ec));
 }
 
-static void test_below_is_even_and_in_range(void **state)
+static void test_below_is_even_and_in_range(UNUSED void **state)
 {
     int seen[10] = {0};
     struct random r;
 
-    (void)state;
     random_seed(&r, 7);
     for (int i = 0; i < 100000; i++) {
         uint64_t value = random_below(&r, 10);
@@ -56,13 +47,12 @@ static void test_below_is_even_and_in_range(void **state)
 }
 
 /* Plain reduction of 64 bits would give the lower third twice as often. */
-static void test_below_is_even_for_huge_bounds(void **state)
+static void test_below_is_even_for_huge_bounds(UNUSED void **state)
 {
     const uint64_t bound = UINT64_C(3) << 62;
     int low = 0;
     struct random r;
 
-    (void)state;
     random_seed(&r, 8);
     for (int i = 0; i < 30000; i++) {
         uint64_t value = random_below(&r, bound);
@@ -73,11 +63,10 @@ static void test_below_is_even_for_huge_bounds(void **state)
     assert_in_range(low, 9000, 11000);
 }
 
-static void test_secrets_replay_from_a_seed_only_when_told(void **state)
+static void test_secrets_replay_from_a_seed_only_when_told(UNUSED void **state)
 {
     unsigned char a[13], b[13], c[13];
 
-    (void)state;
     random_secret_set(5);
     assert_int_equal(random_secret(a, sizeof a), 0);
     random_secret_set(5);
@@ -93,11 +82,10 @@ static void test_secrets_replay_from_a_seed_only_when_told(void **state)
     assert_memory_not_equal(b, c, sizeof b);
 }
 
-static void test_secret_reports_the_system_failure(void **state)
+static void test_secret_reports_the_system_failure(UNUSED void **state)
 {
     unsigned char bytes[8];
 
-    (void)state;
     assert_int_equal(sys_fail_name("getrandom", 1, ENOSYS), 0);
     assert_int_equal(random_secret(bytes, sizeof bytes), -ENOSYS);
     assert_int_equal(random_secret(bytes, sizeof bytes), 0);

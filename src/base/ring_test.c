@@ -6,20 +6,15 @@
  * Byte i of record n is a function of (n, i), so each record shows whether it arrived complete,
  * in order and unmixed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/ring.h"
+#include "base/unit.h"
 
 struct pair {
     struct ring *shared;
@@ -158,27 +153,24 @@ static void run_against_queue(uint32_t cell_count, uint64_t start, uint64_t seed
 
 static int queue_steps = 10000;
 
-static void test_random_records_against_a_queue(void **state)
+static void test_random_records_against_a_queue(UNUSED void **state)
 {
-    (void)state;
     for (uint32_t cells = RING_MIN_CELLS; cells <= 1024; cells *= 2)
         for (uint64_t seed = 1; seed <= 4; seed++)
             run_against_queue(cells, 0, seed, queue_steps);
 }
 
-static void test_counters_may_overflow(void **state)
+static void test_counters_may_overflow(UNUSED void **state)
 {
-    (void)state;
     run_against_queue(16, (UINT64_C(1) << 32) - 64, 5, queue_steps);
     run_against_queue(16, UINT64_MAX - 64, 6, queue_steps);
 }
 
 /* Each size from each cell of the ring: with and without a skip. */
-static void test_every_size_from_every_cell(void **state)
+static void test_every_size_from_every_cell(UNUSED void **state)
 {
     enum { CELLS = 32 };
 
-    (void)state;
     for (uint32_t cell = 0; cell < CELLS; cell++) {
         for (uint32_t size = RING_FRAME_SIZE; size <= ring_max_record(CELLS); size++) {
             struct pair pair;
@@ -195,9 +187,8 @@ static void test_every_size_from_every_cell(void **state)
     }
 }
 
-static void test_an_empty_ring_takes_the_longest_without_a_flush(void **state)
+static void test_an_empty_ring_takes_the_longest_without_a_flush(UNUSED void **state)
 {
-    (void)state;
     for (uint32_t cells = RING_MIN_CELLS; cells <= 256; cells *= 2) {
         struct random r;
         struct pair pair;
@@ -217,12 +208,11 @@ static void test_an_empty_ring_takes_the_longest_without_a_flush(void **state)
     }
 }
 
-static void test_full_ring_refuses_and_recovers(void **state)
+static void test_full_ring_refuses_and_recovers(UNUSED void **state)
 {
     struct pair pair;
     int sent = 0;
 
-    (void)state;
     pair_init(&pair, 16);
     while (try_send(&pair, 64))
         sent++;
@@ -238,13 +228,12 @@ static void test_full_ring_refuses_and_recovers(void **state)
     pair_fini(&pair);
 }
 
-static void test_peek_again_gives_the_same_record(void **state)
+static void test_peek_again_gives_the_same_record(UNUSED void **state)
 {
     struct pair pair;
     uint32_t size = 0;
     void *record;
 
-    (void)state;
     pair_init(&pair, 16);
     assert_true(ring_is_empty(&pair.c));
     assert_true(try_send(&pair, 100));
@@ -260,12 +249,11 @@ static void test_peek_again_gives_the_same_record(void **state)
     pair_fini(&pair);
 }
 
-static void test_publish_may_shrink_the_record(void **state)
+static void test_publish_may_shrink_the_record(UNUSED void **state)
 {
     struct pair pair;
     void *record;
 
-    (void)state;
     pair_init(&pair, 16);
     record = ring_reserve(&pair.p, 256);
     memset(record, 0xff, 256);
@@ -308,9 +296,8 @@ static int error_of_frame(uint32_t cell, uint32_t frame, uint32_t frame_at_0)
     return error;
 }
 
-static void test_impossible_frames_kill_the_consumer(void **state)
+static void test_impossible_frames_kill_the_consumer(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(error_of_frame(5, 4, 0), 0);
     assert_int_equal(error_of_frame(5, 320, 0), 0); /* 5 of 16 cells */
     assert_int_equal(error_of_frame(12, 256, 0), 0);
@@ -327,12 +314,11 @@ static void test_impossible_frames_kill_the_consumer(void **state)
     assert_int_equal(error_of_frame(5, RING_SKIP, 321), -EPROTO);
 }
 
-static void test_impossible_heads_kill_the_producer(void **state)
+static void test_impossible_heads_kill_the_producer(UNUSED void **state)
 {
     static const int64_t wrong_heads[] = {1, 2, 1000, INT64_MAX, INT64_MIN, -17};
     struct pair pair;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(wrong_heads); i++) {
         pair_init(&pair, 16);
         pair_start_at(&pair, 32);
@@ -349,11 +335,10 @@ static void test_impossible_heads_kill_the_producer(void **state)
     }
 }
 
-static void test_a_dead_producer_does_not_use_the_space_it_knew(void **state)
+static void test_a_dead_producer_does_not_use_the_space_it_knew(UNUSED void **state)
 {
     struct pair pair;
 
-    (void)state;
     pair_init(&pair, 16);
     for (int i = 0; i < 12; i++)
         assert_true(try_send(&pair, 64));
@@ -365,12 +350,11 @@ static void test_a_dead_producer_does_not_use_the_space_it_knew(void **state)
 }
 
 /* Random bytes everywhere: nothing outside the ring is touched (ASan would report it). */
-static void test_random_garbage_is_survived(void **state)
+static void test_random_garbage_is_survived(UNUSED void **state)
 {
     struct random r;
     struct pair pair;
 
-    (void)state;
     random_seed(&r, 9);
     for (int round = 0; round < 2000; round++) {
         pair_init(&pair, 16);
@@ -473,9 +457,8 @@ static void run_stream(uint32_t cell_count)
     pair_fini(&s.pair);
 }
 
-static void test_two_threads_stream(void **state)
+static void test_two_threads_stream(UNUSED void **state)
 {
-    (void)state;
     run_stream(RING_MIN_CELLS);
     run_stream(16);
     run_stream(256);

@@ -41,93 +41,23 @@
 
 static_assert(SYS_FAIL_ALWAYS == COUNTDOWN_ALWAYS, "one meaning");
 
-enum sys_call {
-    SYS_OPEN,
-    SYS_CLOSE,
-    SYS_READ,
-    SYS_PREAD,
-    SYS_WRITE,
-    SYS_FSTAT,
-    SYS_MEMFD_CREATE,
-    SYS_FTRUNCATE,
-    SYS_FCHMOD,
-    SYS_FCNTL_SEAL,
-    SYS_FCNTL_LOCK,
-    SYS_FALLOCATE_PUNCH,
-    SYS_MMAP,
-    SYS_MREMAP,
-    SYS_MUNMAP,
-    SYS_PROCESS_VM_READV,
-    SYS_PROCESS_VM_WRITEV,
-    SYS_FORK,
-    SYS_SPAWN,
-    SYS_KILL,
-    SYS_PIDFD_OPEN,
-    SYS_PRCTL,
-    SYS_USERFAULTFD,
-    SYS_IOCTL,
-    SYS_FUTEX_WAIT,
-    SYS_FUTEX_WAKE,
-    SYS_POLL,
-    SYS_EVENTFD,
-    SYS_SOCKET,
-    SYS_CONNECT,
-    SYS_BIND,
-    SYS_LISTEN,
-    SYS_ACCEPT,
-    SYS_SETSOCKOPT,
-    SYS_FILTER,
-    SYS_SHUTDOWN,
-    SYS_SENDMSG,
-    SYS_RECVMSG,
-    SYS_MEMBARRIER,
-    SYS_GETRANDOM,
-    SYS_CALL_COUNT
-};
+/* The calls that a test can make fail, by the names that sys_fail_name() knows. */
+/* clang-format off */
+#define SYS_CALLS(X) \
+    X(open) X(close) X(read) X(pread) X(write) X(fstat) X(memfd_create) X(ftruncate) \
+    X(fchmod) X(fcntl_seal) X(fcntl_lock) X(fallocate_punch) X(mmap) X(mremap) X(munmap) \
+    X(process_vm_readv) X(process_vm_writev) X(fork) X(spawn) X(kill) X(pidfd_open) X(prctl) \
+    X(userfaultfd) X(ioctl) X(futex_wait) X(futex_wake) X(poll) X(eventfd) X(socket) \
+    X(connect) X(bind) X(listen) X(accept) X(setsockopt) X(filter) X(shutdown) X(sendmsg) \
+    X(recvmsg) X(membarrier) X(getrandom)
+/* clang-format on */
 
-static const char *const sys_names[] = {
-    [SYS_OPEN] = "open",
-    [SYS_CLOSE] = "close",
-    [SYS_READ] = "read",
-    [SYS_PREAD] = "pread",
-    [SYS_WRITE] = "write",
-    [SYS_FSTAT] = "fstat",
-    [SYS_MEMFD_CREATE] = "memfd_create",
-    [SYS_FTRUNCATE] = "ftruncate",
-    [SYS_FCHMOD] = "fchmod",
-    [SYS_FCNTL_SEAL] = "fcntl_seal",
-    [SYS_FCNTL_LOCK] = "fcntl_lock",
-    [SYS_FALLOCATE_PUNCH] = "fallocate_punch",
-    [SYS_MMAP] = "mmap",
-    [SYS_MREMAP] = "mremap",
-    [SYS_MUNMAP] = "munmap",
-    [SYS_PROCESS_VM_READV] = "process_vm_readv",
-    [SYS_PROCESS_VM_WRITEV] = "process_vm_writev",
-    [SYS_FORK] = "fork",
-    [SYS_SPAWN] = "spawn",
-    [SYS_KILL] = "kill",
-    [SYS_PIDFD_OPEN] = "pidfd_open",
-    [SYS_PRCTL] = "prctl",
-    [SYS_USERFAULTFD] = "userfaultfd",
-    [SYS_IOCTL] = "ioctl",
-    [SYS_FUTEX_WAIT] = "futex_wait",
-    [SYS_FUTEX_WAKE] = "futex_wake",
-    [SYS_POLL] = "poll",
-    [SYS_EVENTFD] = "eventfd",
-    [SYS_SOCKET] = "socket",
-    [SYS_CONNECT] = "connect",
-    [SYS_BIND] = "bind",
-    [SYS_LISTEN] = "listen",
-    [SYS_ACCEPT] = "accept",
-    [SYS_SETSOCKOPT] = "setsockopt",
-    [SYS_FILTER] = "filter",
-    [SYS_SHUTDOWN] = "shutdown",
-    [SYS_SENDMSG] = "sendmsg",
-    [SYS_RECVMSG] = "recvmsg",
-    [SYS_MEMBARRIER] = "membarrier",
-    [SYS_GETRANDOM] = "getrandom",
-};
-static_assert(ARRAY_COUNT(sys_names) == SYS_CALL_COUNT, "a name is missing");
+#define CALL_NUMBER(name) CALL_##name,
+#define CALL_NAME(name)   #name,
+
+enum sys_call { SYS_CALLS(CALL_NUMBER) CALL_COUNT };
+
+static const char *const call_names[CALL_COUNT] = {SYS_CALLS(CALL_NAME)};
 
 struct failure {
     _Atomic int64_t countdown;
@@ -135,8 +65,8 @@ struct failure {
 };
 
 static struct failure fail_any;
-static struct failure fail_named[SYS_CALL_COUNT];
-static _Atomic uint64_t call_counts[SYS_CALL_COUNT];
+static struct failure fail_named[CALL_COUNT];
+static _Atomic uint64_t call_counts[CALL_COUNT];
 static _Atomic int64_t fds_live;
 static _Atomic int64_t maps_live;
 static _Atomic uint64_t wake_patience_ns; /* 0: sleeps of SYS_NAP_NS and more end by
@@ -179,8 +109,8 @@ void sys_fail_at(uint64_t n, int errnum)
 int sys_fail_name(const char *name, int64_t n, int errnum)
 {
     assert(n >= SYS_FAIL_ALWAYS);
-    for (size_t i = 0; i < SYS_CALL_COUNT; i++) {
-        if (strcmp(sys_names[i], name) == 0) {
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        if (strcmp(call_names[i], name) == 0) {
             failure_set(&fail_named[i], n, errnum);
             return 0;
         }
@@ -191,7 +121,7 @@ int sys_fail_name(const char *name, int64_t n, int errnum)
 void sys_fail_none(void)
 {
     failure_set(&fail_any, 0, 0);
-    for (size_t i = 0; i < SYS_CALL_COUNT; i++)
+    for (size_t i = 0; i < CALL_COUNT; i++)
         failure_set(&fail_named[i], 0, 0);
 }
 
@@ -204,7 +134,7 @@ uint64_t sys_calls(void)
 {
     uint64_t calls = 0;
 
-    for (size_t i = 0; i < SYS_CALL_COUNT; i++)
+    for (size_t i = 0; i < CALL_COUNT; i++)
         calls += atomic_load_explicit(&call_counts[i], memory_order_relaxed);
     return calls;
 }
@@ -213,9 +143,9 @@ uint64_t sys_calls_of(const char *name)
 {
     size_t i = 0;
 
-    while (i < SYS_CALL_COUNT && strcmp(sys_names[i], name) != 0)
+    while (i < CALL_COUNT && strcmp(call_names[i], name) != 0)
         i++;
-    assert(i < SYS_CALL_COUNT);
+    assert(i < CALL_COUNT);
     return atomic_load_explicit(&call_counts[i], memory_order_relaxed);
 }
 
@@ -243,7 +173,7 @@ int sys_open(const char *path, int flags, mode_t mode)
 {
     int fd;
 
-    if (sys_fails(SYS_OPEN))
+    if (sys_fails(CALL_open))
         return -1;
     do {
         fd = open(path, flags | O_CLOEXEC, mode);
@@ -253,7 +183,7 @@ int sys_open(const char *path, int flags, mode_t mode)
 
 int sys_close(int fd)
 {
-    bool fails = sys_fails(SYS_CLOSE);
+    bool fails = sys_fails(CALL_close);
     int errnum = errno;
     int err = close(fd);
 
@@ -269,7 +199,7 @@ ssize_t sys_read(int fd, void *buffer, size_t size)
 {
     ssize_t done;
 
-    if (sys_fails(SYS_READ))
+    if (sys_fails(CALL_read))
         return -1;
     do {
         done = read(fd, buffer, size);
@@ -281,7 +211,7 @@ ssize_t sys_pread(int fd, void *buffer, size_t size, off_t offset)
 {
     ssize_t done;
 
-    if (sys_fails(SYS_PREAD))
+    if (sys_fails(CALL_pread))
         return -1;
     do {
         done = pread(fd, buffer, size, offset);
@@ -293,7 +223,7 @@ ssize_t sys_write(int fd, const void *buffer, size_t size)
 {
     ssize_t done;
 
-    if (sys_fails(SYS_WRITE))
+    if (sys_fails(CALL_write))
         return -1;
     do {
         done = write(fd, buffer, size);
@@ -331,12 +261,12 @@ ssize_t sys_write_file(int fd, const void *buffer, size_t size)
 
 int sys_fstat(int fd, struct stat *status)
 {
-    return sys_fails(SYS_FSTAT) ? -1 : fstat(fd, status);
+    return sys_fails(CALL_fstat) ? -1 : fstat(fd, status);
 }
 
 int sys_memfd_create(const char *name, unsigned flags)
 {
-    return sys_fails(SYS_MEMFD_CREATE) ? -1 : count_fd(memfd_create(name, flags));
+    return sys_fails(CALL_memfd_create) ? -1 : count_fd(memfd_create(name, flags));
 }
 
 int sys_ftruncate(int fd, off_t size)
@@ -344,7 +274,7 @@ int sys_ftruncate(int fd, off_t size)
     struct stat file;
     int err;
 
-    if (sys_fails(SYS_FTRUNCATE))
+    if (sys_fails(CALL_ftruncate))
         return -1;
     if (is_too_large(size) && fstat(fd, &file) == 0 && size > file.st_size) {
         errno = EFBIG;
@@ -358,26 +288,26 @@ int sys_ftruncate(int fd, off_t size)
 
 int sys_fchmod(int fd, mode_t mode)
 {
-    return sys_fails(SYS_FCHMOD) ? -1 : fchmod(fd, mode);
+    return sys_fails(CALL_fchmod) ? -1 : fchmod(fd, mode);
 }
 
 int sys_fcntl_seal(int fd, int command, int seals)
 {
     assert(command == F_ADD_SEALS || command == F_GET_SEALS);
-    return sys_fails(SYS_FCNTL_SEAL) ? -1 : fcntl(fd, command, seals);
+    return sys_fails(CALL_fcntl_seal) ? -1 : fcntl(fd, command, seals);
 }
 
 int sys_fcntl_lock(int fd, int command, struct flock *lock)
 {
     assert(command == F_OFD_SETLK || command == F_OFD_GETLK);
-    return sys_fails(SYS_FCNTL_LOCK) ? -1 : fcntl(fd, command, lock);
+    return sys_fails(CALL_fcntl_lock) ? -1 : fcntl(fd, command, lock);
 }
 
 int sys_fallocate_punch(int fd, off_t offset, off_t size)
 {
     int err;
 
-    if (sys_fails(SYS_FALLOCATE_PUNCH))
+    if (sys_fails(CALL_fallocate_punch))
         return -1;
     do {
         err = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size);
@@ -390,7 +320,7 @@ void *sys_mmap(size_t size, int fd, off_t offset)
     int flags = fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
     void *address;
 
-    if (sys_fails(SYS_MMAP))
+    if (sys_fails(CALL_mmap))
         return NULL;
     address = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, offset);
     if (address == MAP_FAILED)
@@ -403,7 +333,7 @@ void *sys_mremap(void *address, size_t size, size_t new_size)
 {
     void *moved;
 
-    if (sys_fails(SYS_MREMAP))
+    if (sys_fails(CALL_mremap))
         return NULL;
     moved = mremap(address, size, new_size, MREMAP_MAYMOVE);
     return moved == MAP_FAILED ? NULL : moved;
@@ -411,7 +341,7 @@ void *sys_mremap(void *address, size_t size, size_t new_size)
 
 int sys_munmap(void *address, size_t size)
 {
-    bool fails = sys_fails(SYS_MUNMAP);
+    bool fails = sys_fails(CALL_munmap);
     int errnum = errno;
     int err = munmap(address, size);
 
@@ -430,7 +360,7 @@ ssize_t sys_process_vm_readv(pid_t pid, void *local, uint64_t remote, size_t siz
     struct iovec here = {.iov_base = local, .iov_len = size};
     struct iovec there = {.iov_base = (void *)(uintptr_t)remote, .iov_len = size};
 
-    if (sys_fails(SYS_PROCESS_VM_READV))
+    if (sys_fails(CALL_process_vm_readv))
         return -1;
     return process_vm_readv(pid, &here, 1, &there, 1, 0);
 }
@@ -440,14 +370,14 @@ ssize_t sys_process_vm_writev(pid_t pid, const void *local, uint64_t remote, siz
     struct iovec here = {.iov_base = (void *)(uintptr_t)local, .iov_len = size};
     struct iovec there = {.iov_base = (void *)(uintptr_t)remote, .iov_len = size};
 
-    if (sys_fails(SYS_PROCESS_VM_WRITEV))
+    if (sys_fails(CALL_process_vm_writev))
         return -1;
     return process_vm_writev(pid, &here, 1, &there, 1, 0);
 }
 
 pid_t sys_fork(void)
 {
-    return sys_fails(SYS_FORK) ? -1 : fork();
+    return sys_fails(CALL_fork) ? -1 : fork();
 }
 
 /* The input and result of a child of sys_spawn(), in memory that both share. */
@@ -502,7 +432,7 @@ static pid_t spawn(struct spawn given, int (*child)(void *))
     int errnum;
     pid_t pid;
 
-    if (sys_fails(SYS_SPAWN))
+    if (sys_fails(CALL_spawn))
         return -1;
     memory = mmap(NULL, SPAWN_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -536,29 +466,29 @@ int sys_spawn_apart(const char *path, const char *const argv[], int fd)
 
 int sys_kill(pid_t pid, int signal)
 {
-    return sys_fails(SYS_KILL) ? -1 : kill(pid, signal);
+    return sys_fails(CALL_kill) ? -1 : kill(pid, signal);
 }
 
 int sys_pidfd_open(pid_t pid)
 {
-    return sys_fails(SYS_PIDFD_OPEN) ? -1 : count_fd((int)syscall(SYS_pidfd_open, pid, 0));
+    return sys_fails(CALL_pidfd_open) ? -1 : count_fd((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
 int sys_prctl(int option, unsigned long argument)
 {
-    return sys_fails(SYS_PRCTL) ? -1 : prctl(option, argument, 0, 0, 0);
+    return sys_fails(CALL_prctl) ? -1 : prctl(option, argument, 0, 0, 0);
 }
 
 int sys_userfaultfd(int flags)
 {
-    return sys_fails(SYS_USERFAULTFD)
+    return sys_fails(CALL_userfaultfd)
                ? -1
                : count_fd((int)syscall(SYS_userfaultfd, flags | O_CLOEXEC));
 }
 
 int sys_ioctl(int fd, unsigned long request, void *argument)
 {
-    return sys_fails(SYS_IOCTL) ? -1 : ioctl(fd, request, argument);
+    return sys_fails(CALL_ioctl) ? -1 : ioctl(fd, request, argument);
 }
 
 /* ---- waiting ---- */
@@ -610,7 +540,7 @@ int sys_futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t tim
 {
     uint64_t patience_ns = atomic_load_explicit(&wake_patience_ns, memory_order_relaxed);
 
-    if (sys_fails(SYS_FUTEX_WAIT))
+    if (sys_fails(CALL_futex_wait))
         return -1;
     if (patience_ns != 0 && timeout_ns >= SYS_NAP_NS && timeout_ns != UINT64_MAX)
         return futex_trust(address, value, patience_ns);
@@ -619,66 +549,67 @@ int sys_futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t tim
 
 int sys_futex_wake(_Atomic uint32_t *address, int count)
 {
-    if (sys_fails(SYS_FUTEX_WAKE))
+    if (sys_fails(CALL_futex_wake))
         return -1;
     return (int)syscall(SYS_futex, address, FUTEX_WAKE, count, NULL, NULL, 0);
 }
 
 int sys_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
-    return sys_fails(SYS_POLL) ? -1 : poll(fds, count, timeout_ms);
+    return sys_fails(CALL_poll) ? -1 : poll(fds, count, timeout_ms);
 }
 
 int sys_eventfd(unsigned value, int flags)
 {
-    return sys_fails(SYS_EVENTFD) ? -1 : count_fd(eventfd(value, flags | EFD_CLOEXEC));
+    return sys_fails(CALL_eventfd) ? -1 : count_fd(eventfd(value, flags | EFD_CLOEXEC));
 }
 
 int sys_socket(int domain, int type)
 {
-    return sys_fails(SYS_SOCKET) ? -1 : count_fd(socket(domain, type | SOCK_CLOEXEC, 0));
+    return sys_fails(CALL_socket) ? -1 : count_fd(socket(domain, type | SOCK_CLOEXEC, 0));
 }
 
 int sys_connect(int fd, const struct sockaddr *to, unsigned size)
 {
-    return sys_fails(SYS_CONNECT) ? -1 : connect(fd, to, size);
+    return sys_fails(CALL_connect) ? -1 : connect(fd, to, size);
 }
 
 int sys_bind(int fd, const struct sockaddr *name, unsigned size)
 {
-    return sys_fails(SYS_BIND) ? -1 : bind(fd, name, size);
+    return sys_fails(CALL_bind) ? -1 : bind(fd, name, size);
 }
 
 int sys_listen(int fd, int backlog)
 {
-    return sys_fails(SYS_LISTEN) ? -1 : listen(fd, backlog);
+    return sys_fails(CALL_listen) ? -1 : listen(fd, backlog);
 }
 
 int sys_accept(int fd, struct sockaddr *from, unsigned *size)
 {
-    return sys_fails(SYS_ACCEPT) ? -1 : count_fd(accept4(fd, from, size, SOCK_CLOEXEC));
+    return sys_fails(CALL_accept) ? -1 : count_fd(accept4(fd, from, size, SOCK_CLOEXEC));
 }
 
 int sys_setsockopt(int fd, int level, int option, int value)
 {
-    return sys_fails(SYS_SETSOCKOPT) ? -1 : setsockopt(fd, level, option, &value, sizeof value);
+    return sys_fails(CALL_setsockopt) ? -1
+                                      : setsockopt(fd, level, option, &value, sizeof value);
 }
 
 int sys_filter(int fd, const struct sock_fprog *program)
 {
-    return sys_fails(SYS_FILTER)
+    return sys_fails(CALL_filter)
                ? -1
                : setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, program, sizeof *program);
 }
 
 int sys_shutdown(int fd, int how)
 {
-    return sys_fails(SYS_SHUTDOWN) ? -1 : shutdown(fd, how);
+    return sys_fails(CALL_shutdown) ? -1 : shutdown(fd, how);
 }
 
 ssize_t sys_sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    return sys_fails(SYS_SENDMSG) ? -1 : sendmsg(fd, message, flags | MSG_NOSIGNAL);
+    return sys_fails(CALL_sendmsg) ? -1 : sendmsg(fd, message, flags | MSG_NOSIGNAL);
 }
 
 static void count_passed_fds(struct msghdr *message)
@@ -694,7 +625,8 @@ static void count_passed_fds(struct msghdr *message)
 
 ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags)
 {
-    ssize_t size = sys_fails(SYS_RECVMSG) ? -1 : recvmsg(fd, message, flags | MSG_CMSG_CLOEXEC);
+    ssize_t size =
+        sys_fails(CALL_recvmsg) ? -1 : recvmsg(fd, message, flags | MSG_CMSG_CLOEXEC);
 
     if (size >= 0)
         count_passed_fds(message);
@@ -703,7 +635,7 @@ ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags)
 
 int sys_membarrier(int command)
 {
-    return sys_fails(SYS_MEMBARRIER) ? -1 : (int)syscall(SYS_membarrier, command, 0, 0);
+    return sys_fails(CALL_membarrier) ? -1 : (int)syscall(SYS_membarrier, command, 0, 0);
 }
 
 bool sys_has_one_thread(void)
@@ -721,7 +653,7 @@ int sys_getrandom(void *buffer, size_t size)
 {
     unsigned char *bytes = buffer;
 
-    if (sys_fails(SYS_GETRANDOM))
+    if (sys_fails(CALL_getrandom))
         return -1;
     while (size > 0) {
         ssize_t done = getrandom(bytes, size, 0);

@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sys_test.c - each wrapper works, fails on request, and counts what it opened. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-#include <sys/socket.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -15,9 +7,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,12 +19,12 @@
 #include "base/clock.h"
 #include "base/patience.h"
 #include "base/sys.h"
+#include "base/unit.h"
 
 static _Atomic uint32_t futex_word;
 
-static int reset(void **state)
+static int reset(UNUSED void **state)
 {
-    (void)state;
     sys_fail_none();
     assert_int_equal(sys_fds_live(), 0);
     assert_int_equal(sys_maps_live(), 0);
@@ -263,9 +257,8 @@ static const struct {
 };
 
 /* None of these calls reports ENOTUNIQ by itself. */
-static void test_each_wrapper_fails_by_name(void **state)
+static void test_each_wrapper_fails_by_name(UNUSED void **state)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(wrappers); i++) {
         uint64_t calls = sys_calls(), its_calls = sys_calls_of(wrappers[i].name);
 
@@ -282,9 +275,8 @@ static void test_each_wrapper_fails_by_name(void **state)
     assert_int_equal(sys_fail_name("no_such_call", 1, EIO), -EINVAL);
 }
 
-static void test_only_the_nth_call_fails(void **state)
+static void test_only_the_nth_call_fails(UNUSED void **state)
 {
-    (void)state;
     for (uint64_t n = 1; n <= 5; n++) {
         sys_fail_at(n, EIO);
         for (uint64_t i = 1; i <= 5; i++) {
@@ -299,9 +291,8 @@ static void test_only_the_nth_call_fails(void **state)
         assert_int_equal(do_poll(), 0);
 }
 
-static void test_a_name_counts_only_its_own_calls(void **state)
+static void test_a_name_counts_only_its_own_calls(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(sys_fail_name("poll", 3, EIO), 0);
     assert_int_equal(sys_fail_name("kill", 1, EPERM), 0);
     assert_int_equal(do_poll(), 0);
@@ -316,13 +307,12 @@ static void test_a_name_counts_only_its_own_calls(void **state)
 
 /* ---- and does its work otherwise ---- */
 
-static void test_memory_file_life(void **state)
+static void test_memory_file_life(UNUSED void **state)
 {
     int fd = sys_memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     unsigned char *a, *b;
     struct stat status;
 
-    (void)state;
     assert_true(fd >= 0);
     assert_int_equal(sys_fds_live(), 1);
     assert_int_equal(sys_ftruncate(fd, 65536), 0);
@@ -356,11 +346,10 @@ static void test_memory_file_life(void **state)
     assert_int_equal(sys_close(fd), 0);
 }
 
-static void test_anonymous_mapping_and_impossible_one(void **state)
+static void test_anonymous_mapping_and_impossible_one(UNUSED void **state)
 {
     unsigned char *p = sys_mmap(4096, -1, 0);
 
-    (void)state;
     assert_non_null(p);
     p[0] = 1;
     assert_int_equal(sys_munmap(p, 4096), 0);
@@ -368,12 +357,11 @@ static void test_anonymous_mapping_and_impossible_one(void **state)
     assert_int_equal(errno, EINVAL);
 }
 
-static void test_failed_release_still_releases(void **state)
+static void test_failed_release_still_releases(UNUSED void **state)
 {
     int fds[2];
     void *p;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(fds); i++)
         fds[i] = sys_memfd_create("released", MFD_CLOEXEC);
     assert_int_equal(sys_fds_live(), 2);
@@ -389,12 +377,11 @@ static void test_failed_release_still_releases(void **state)
     assert_int_equal(sys_close(fds[1]), -1); /* already closed: not counted */
 }
 
-static void test_open_read_write(void **state)
+static void test_open_read_write(UNUSED void **state)
 {
     int fd = sys_open("/dev/zero", O_RDWR, 0);
     char bytes[3] = "xy";
 
-    (void)state;
     assert_true(fd >= 0);
     assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
     assert_int_equal(sys_read(fd, bytes, 2), 2);
@@ -407,13 +394,12 @@ static void test_open_read_write(void **state)
 
 /* Files fail without the signal that the kernel sends for write() and ftruncate(), which ends
  * the process. */
-static void test_files_beyond_their_limit_fail(void **state)
+static void test_files_beyond_their_limit_fail(UNUSED void **state)
 {
     static const unsigned char bytes[4096];
     int fd = sys_memfd_create("limit", MFD_CLOEXEC);
     struct rlimit old;
 
-    (void)state;
     assert_true(fd >= 0);
     signal(SIGXFSZ, SIG_DFL); /* it may have been ignored by our parent */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -429,13 +415,12 @@ static void test_files_beyond_their_limit_fail(void **state)
     assert_int_equal(sys_close(fd), 0);
 }
 
-static void test_copy_from_and_to_another_process(void **state)
+static void test_copy_from_and_to_another_process(UNUSED void **state)
 {
     char remote[] = "remote text", local[sizeof remote] = "";
     int fds[2], status;
     pid_t child;
 
-    (void)state;
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     child = sys_fork();
     if (child == 0) { /* exits with 0 if the parent overwrote its text */
@@ -458,12 +443,11 @@ static void test_copy_from_and_to_another_process(void **state)
     assert_int_equal(close(fds[1]), 0);
 }
 
-static void test_pidfd_tells_the_end_of_a_process(void **state)
+static void test_pidfd_tells_the_end_of_a_process(UNUSED void **state)
 {
     struct pollfd waiting = {.events = POLLIN};
     pid_t child;
 
-    (void)state;
     child = sys_fork();
     if (child == 0) {
         pause();
@@ -486,12 +470,11 @@ static void *wake_when_waiting(void *arg)
     return arg;
 }
 
-static void test_futex_wakes_and_times_out(void **state)
+static void test_futex_wakes_and_times_out(UNUSED void **state)
 {
     uint64_t start = clock_now();
     pthread_t thread;
 
-    (void)state;
     futex_word = 5;
     assert_int_equal(sys_futex_wait(&futex_word, 4, UINT64_MAX), -1);
     assert_int_equal(errno, EAGAIN);
@@ -523,13 +506,12 @@ static int nap_in_a_child(uint64_t timeout_ns, uint64_t patience_ns)
 }
 
 /* This process gets no signal when the spawned one ends, and has no child to wait for. */
-static void test_spawns_apart(void **state)
+static void test_spawns_apart(UNUSED void **state)
 {
     const char *const argv[] = {"/bin/sh", "-c", "echo $1 >&3", "sh", "word", NULL};
     char text[8] = "";
     int ends[2];
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(sys_spawn_apart("/bin/sh", argv, ends[1]), 0);
     close(ends[1]);
@@ -542,11 +524,10 @@ static void test_spawns_apart(void **state)
     close(ends[0]);
 }
 
-static void test_naps_that_must_be_woken(void **state)
+static void test_naps_that_must_be_woken(UNUSED void **state)
 {
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(WTERMSIG(nap_in_a_child(SYS_NAP_NS, CLOCK_MS)), SIGABRT);
     assert_int_equal(WEXITSTATUS(nap_in_a_child(SYS_NAP_NS - 1, CLOCK_MS)), 7);
     assert_int_equal(WEXITSTATUS(nap_in_a_child(SYS_NAP_NS, 0)), 7);
@@ -560,13 +541,12 @@ static void test_naps_that_must_be_woken(void **state)
     sys_trust_wakes(0);
 }
 
-static void test_futex_works_between_processes(void **state)
+static void test_futex_works_between_processes(UNUSED void **state)
 {
     _Atomic uint32_t *word = sys_mmap(4096, -1, 0);
     pid_t child;
     int status;
 
-    (void)state;
     assert_non_null(word);
     child = sys_fork();
     if (child == 0)
@@ -578,11 +558,10 @@ static void test_futex_works_between_processes(void **state)
     assert_int_equal(sys_munmap((void *)word, 4096), 0);
 }
 
-static void test_small_ones(void **state)
+static void test_small_ones(UNUSED void **state)
 {
     unsigned char bytes[64] = {0}, zeros[64] = {0};
 
-    (void)state;
     assert_int_equal(sys_getrandom(bytes, sizeof bytes), 0);
     assert_memory_not_equal(bytes, zeros, sizeof bytes);
     assert_true(sys_membarrier(MEMBARRIER_CMD_QUERY) >= 0);

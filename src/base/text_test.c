@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* text_test.c - valid characters stay; terminal commands and invalid UTF-8 are replaced. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "base/text.h"
+#include "base/unit.h"
 
 static void expect(const char *from, const char *to)
 {
@@ -22,18 +16,16 @@ static void expect(const char *from, const char *to)
     assert_string_equal(text, to);
 }
 
-static void characters_stay(void **state)
+static void characters_stay(UNUSED void **state)
 {
-    (void)state;
     expect("", "");
     expect("plain ~ text", "plain ~ text");
     expect("gr\xc3\xbc\xc3\x9f dich", "gr\xc3\xbc\xc3\x9f dich");
     expect("\xe6\xb1\xba \xf0\x9f\x9a\x80 \xc2\xa0", "\xe6\xb1\xba \xf0\x9f\x9a\x80 \xc2\xa0");
 }
 
-static void commands_to_a_terminal_do_not(void **state)
+static void commands_to_a_terminal_do_not(UNUSED void **state)
 {
-    (void)state;
     expect("\x1b[2J\x07\x7f", "?[2J??");
     expect("a\nmatchbox[1]: error: b", "a?matchbox[1]: error: b");
     expect("\x9b"
@@ -49,9 +41,8 @@ static void commands_to_a_terminal_do_not(void **state)
            "???abc ???d ???");
 }
 
-static void what_is_no_utf8_does_not(void **state)
+static void what_is_no_utf8_does_not(UNUSED void **state)
 {
-    (void)state;
     expect("\xff\xfe x", "?? x");
     expect("\xc0\xaf \xe0\x80\xaf", "?? ???");      /* overlong forms */
     expect("\xed\xa0\x80", "???");                  /* a single surrogate */
@@ -60,11 +51,10 @@ static void what_is_no_utf8_does_not(void **state)
     expect("\xe6\x41", "?A");
 }
 
-static void every_short_sequence_is_valid_after_it(void **state)
+static void every_short_sequence_is_valid_after_it(UNUSED void **state)
 {
     char text[5];
 
-    (void)state;
     for (uint32_t i = 0; i < UINT32_C(1) << 24; i += 1 + i % 3) {
         memcpy(text, &i, 4);
         text[3] = '\0';
@@ -74,11 +64,10 @@ static void every_short_sequence_is_valid_after_it(void **state)
     }
 }
 
-static void a_part_keeps_the_character_at_its_end(void **state)
+static void a_part_keeps_the_character_at_its_end(UNUSED void **state)
 {
     char text[16] = "a\x9b\xe6\xb1";
 
-    (void)state;
     text_make_printable(text, '?', true);
     assert_string_equal(text, "a?\xe6\xb1");
     strcat(text, "\xba");
@@ -86,11 +75,10 @@ static void a_part_keeps_the_character_at_its_end(void **state)
     assert_string_equal(text, "a?\xe6\xb1\xba");
 }
 
-static void lines_stay_lines(void **state)
+static void lines_stay_lines(UNUSED void **state)
 {
     char text[] = "one\x1b\ntwo\xff\n";
 
-    (void)state;
     text_make_lines_printable(text, ' ');
     assert_string_equal(text, "one \ntwo \n");
 }

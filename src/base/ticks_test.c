@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ticks_test.c - time from a counter, with a simulated clock and counter, and with the real
  * ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/ticks.h"
+#include "base/unit.h"
 
 #define PERIOD (20 * CLOCK_US)
 #define LEARN  (10 * CLOCK_MS)
@@ -44,9 +39,8 @@ static uint64_t test_counter(void)
     return count;
 }
 
-static int set_up(void **state)
+static int set_up(UNUSED void **state)
 {
-    (void)state;
     real_ns = 5 * CLOCK_S;
     count = UINT64_C(1) << 40;
     real_part = 0;
@@ -58,9 +52,8 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static int tear_down(UNUSED void **state)
 {
-    (void)state;
     clock_set(NULL);
     ticks_set(NULL);
     return 0;
@@ -88,11 +81,10 @@ static void start(struct ticks *ticks)
 
 /* ---- in use ---- */
 
-static void test_it_is_the_clock_until_the_rate_is_known(void **state)
+static void test_it_is_the_clock_until_the_rate_is_known(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     ticks_start(&ticks);
     ticks_now(&ticks);
     clock_reads = counter_reads = 0;
@@ -104,11 +96,10 @@ static void test_it_is_the_clock_until_the_rate_is_known(void **state)
     assert_int_not_equal(clock_reads, 0);
 }
 
-static void test_the_clock_is_looked_at_once_in_a_period(void **state)
+static void test_the_clock_is_looked_at_once_in_a_period(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     start(&ticks);
     for (unsigned i = 0; i < 10000; i++, pass(100))
         assert_near(i % 2 != 0 ? ticks_now(&ticks) : ticks_now_behind(&ticks), real_ns, 1);
@@ -116,12 +107,11 @@ static void test_the_clock_is_looked_at_once_in_a_period(void **state)
     assert_int_not_equal(counter_reads, 0);
 }
 
-static void test_it_is_right_at_any_rate(void **state)
+static void test_it_is_right_at_any_rate(UNUSED void **state)
 {
     static const uint64_t rates[] = {99, 1000, 1999, 2600, 5001, 9999};
     struct ticks ticks;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(rates); i++) {
         mhz = rates[i];
         start(&ticks);
@@ -133,11 +123,10 @@ static void test_it_is_right_at_any_rate(void **state)
 
 /* The system's clock is slewed, or two counters differ: the error never grows beyond the one of
  * a single period. */
-static void test_an_error_of_the_rate_does_not_grow(void **state)
+static void test_an_error_of_the_rate_does_not_grow(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     mhz = 2000;
     start(&ticks);
     mhz = 2001; /* 500 ppm */
@@ -148,13 +137,12 @@ static void test_an_error_of_the_rate_does_not_grow(void **state)
         assert_near(ticks_now(&ticks), real_ns, 2);
 }
 
-static void test_it_never_goes_back(void **state)
+static void test_it_never_goes_back(UNUSED void **state)
 {
     struct random random;
     struct ticks ticks;
     uint64_t last = 0;
 
-    (void)state;
     random_seed(&random, 7);
     start(&ticks);
     for (unsigned i = 0; i < 200000; i++) {
@@ -172,12 +160,11 @@ static void test_it_never_goes_back(void **state)
 
 /* ---- not in use ---- */
 
-static void test_a_jump_of_the_counter_is_noticed(void **state)
+static void test_a_jump_of_the_counter_is_noticed(UNUSED void **state)
 {
     static const int64_t jumps[] = {1 << 20, -(1 << 20), INT64_C(1) << 39, -(INT64_C(1) << 39)};
     struct ticks ticks;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(jumps); i++) {
         start(&ticks);
         count += (uint64_t)jumps[i];
@@ -190,12 +177,11 @@ static void test_a_jump_of_the_counter_is_noticed(void **state)
 }
 
 /* Within the reach of an anchor a small jump is not noticed, but at the next one. */
-static void test_a_small_jump_is_over_with_the_period(void **state)
+static void test_a_small_jump_is_over_with_the_period(UNUSED void **state)
 {
     struct ticks ticks;
     uint64_t said;
 
-    (void)state;
     start(&ticks);
     for (uint64_t at = ticks.at; ticks.at == at; pass(50)) /* to the beginning of a period */
         ticks_now(&ticks);
@@ -211,11 +197,10 @@ static void test_a_small_jump_is_over_with_the_period(void **state)
     assert_int_equal(ticks.strikes, 1);
 }
 
-static void test_after_some_strikes_it_is_the_clock_for_good(void **state)
+static void test_after_some_strikes_it_is_the_clock_for_good(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     ticks_start(&ticks);
     for (unsigned i = 0; i < 8; i++) {
         learn(&ticks);
@@ -232,11 +217,10 @@ static void test_after_some_strikes_it_is_the_clock_for_good(void **state)
 
 /* If the thread is descheduled between the clock reads of an anchor, the time of the counter
  * read is not known. */
-static void test_a_wide_anchor_is_none(void **state)
+static void test_a_wide_anchor_is_none(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     hold = 300;
     ticks_start(&ticks);
     for (uint64_t end = real_ns + 20 * LEARN; real_ns < end; pass(CLOCK_MS))
@@ -251,12 +235,11 @@ static void test_a_wide_anchor_is_none(void **state)
 
 /* An interruption between the clock reads of an anchor, before or after the counter read: the
  * predicted time is more exact. */
-static void test_a_wide_anchor_does_not_move_it(void **state)
+static void test_a_wide_anchor_does_not_move_it(UNUSED void **state)
 {
     struct random random;
     struct ticks ticks;
 
-    (void)state;
     random_seed(&random, 11);
     hold = 40;
     start(&ticks);
@@ -272,11 +255,10 @@ static void test_a_wide_anchor_does_not_move_it(void **state)
 }
 
 /* The time is never outside the two clock reads, however wide they are. */
-static void test_a_wide_anchor_bounds_it(void **state)
+static void test_a_wide_anchor_bounds_it(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     hold = 40;
     start(&ticks);
     hold = 100;
@@ -292,11 +274,10 @@ static void test_a_wide_anchor_bounds_it(void **state)
 }
 
 /* After the processor has become slower, wider samples count as narrow after a while. */
-static void test_what_is_narrow_is_learned_again(void **state)
+static void test_what_is_narrow_is_learned_again(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     mhz = 2000;
     hold = 40;
     start(&ticks);
@@ -308,11 +289,10 @@ static void test_what_is_narrow_is_learned_again(void **state)
 }
 
 /* The time of an anchor is the middle of its two clock reads. */
-static void test_an_anchor_takes_time(void **state)
+static void test_an_anchor_takes_time(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     hold = 40;
     start(&ticks);
     for (unsigned i = 0; i < 10000; i++, pass(100)) {
@@ -323,11 +303,10 @@ static void test_an_anchor_takes_time(void **state)
     assert_in_range(clock_reads, 1, 200);
 }
 
-static void test_a_replaced_clock_alone_is_the_time(void **state)
+static void test_a_replaced_clock_alone_is_the_time(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     ticks_set(NULL);
     ticks_start(&ticks);
     for (unsigned n = 0; n < 100000; n++, pass(CLOCK_US)) {
@@ -337,12 +316,11 @@ static void test_a_replaced_clock_alone_is_the_time(void **state)
     assert_int_equal(clock_reads, 200000);
 }
 
-static void test_after_a_pause_it_goes_on(void **state)
+static void test_after_a_pause_it_goes_on(UNUSED void **state)
 {
     static const uint64_t pauses[] = {CLOCK_MS, CLOCK_S / 2, 3600 * CLOCK_S};
     struct ticks ticks;
 
-    (void)state;
     start(&ticks);
     for (size_t i = 0; i < ARRAY_COUNT(pauses); i++) {
         pass(pauses[i]);
@@ -356,11 +334,10 @@ static void test_after_a_pause_it_goes_on(void **state)
 
 /* The host sleeps while the rate is measured, and the counter goes on: the rate is
  * discarded. */
-static void test_no_rate_is_learned_of_a_host_that_sleeps(void **state)
+static void test_no_rate_is_learned_of_a_host_that_sleeps(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     ticks_start(&ticks);
     ticks_now(&ticks);
     pass(LEARN / 2);
@@ -375,12 +352,11 @@ static void test_no_rate_is_learned_of_a_host_that_sleeps(void **state)
 
 /* Long after its anchor, a wide sample has its own time, and not the time that an old rate
  * predicts. */
-static void test_a_wide_look_after_a_pause_is_not_led(void **state)
+static void test_a_wide_look_after_a_pause_is_not_led(UNUSED void **state)
 {
     struct ticks ticks;
     uint64_t before;
 
-    (void)state;
     mhz = 2000;
     hold = 40;
     start(&ticks);
@@ -391,11 +367,10 @@ static void test_a_wide_look_after_a_pause_is_not_led(void **state)
     assert_near(ticks_now(&ticks), before + 25, 1); /* the middle */
 }
 
-static void test_a_clock_that_is_replaced_later_is_the_time(void **state)
+static void test_a_clock_that_is_replaced_later_is_the_time(UNUSED void **state)
 {
     struct ticks ticks;
 
-    (void)state;
     start(&ticks);
     ticks_set(NULL);
     for (uint64_t end = real_ns + LEARN; real_ns < end; pass(CLOCK_MS)) {
@@ -408,12 +383,11 @@ static void test_a_clock_that_is_replaced_later_is_the_time(void **state)
 
 /* ---- the ticks of the machine ---- */
 
-static void test_it_is_the_time_of_the_machine(void **state)
+static void test_it_is_the_time_of_the_machine(UNUSED void **state)
 {
     struct ticks ticks;
     uint64_t begin, last = 0;
 
-    (void)state;
     clock_set(NULL);
     ticks_set(NULL);
     ticks_start(&ticks);

@@ -14,7 +14,6 @@
  *   the process        a process that is not dumpable shares no memory
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/environ.h"
 #include "base/host.h"

@@ -4,9 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "boot/kvs_shm.h"
 
 #define RANKS  5
@@ -29,9 +26,8 @@ typedef int rank_fn(struct boot *b);
 
 static char log_text[LOG_LINE_MAX];
 
-static void keep_log(void *arg, enum log_level level, const char *text)
+static void keep_log(UNUSED void *arg, enum log_level level, const char *text)
 {
-    (void)arg;
     (void)level;
     snprintf(log_text, sizeof log_text, "%s", text);
 }
@@ -101,9 +97,8 @@ static int one_fence(struct boot *b)
     return -b->ops->fence(b);
 }
 
-static int no_fence(struct boot *b)
+static int no_fence(UNUSED struct boot *b)
 {
-    (void)b;
     return 0;
 }
 
@@ -123,9 +118,8 @@ static int reopen_between_fences(struct boot *b)
     return 0;
 }
 
-static void on_alarm(int signal)
+static void on_alarm(UNUSED int signal)
 {
-    (void)signal;
 }
 
 static int has_been_interrupted[2]; /* a pipe; a byte for each of the other ranks */
@@ -182,42 +176,37 @@ static void run_all(rank_fn *fn, uint32_t ranks)
     assert_int_equal(sys_fds_live(), 0);
 }
 
-static void values_arrive_in_every_round(void **state)
+static void values_arrive_in_every_round(UNUSED void **state)
 {
-    (void)state;
     run_all(all_rounds, 1);
     run_all(all_rounds, 2);
     run_all(all_rounds, RANKS);
 }
 
-static void a_rank_may_open_again(void **state)
+static void a_rank_may_open_again(UNUSED void **state)
 {
-    (void)state;
     run_all(reopen_between_fences, RANKS);
 }
 
-static void an_interrupted_fence_goes_on(void **state)
+static void an_interrupted_fence_goes_on(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(pipe(has_been_interrupted), 0);
     run_all(interrupted_fence, RANKS);
     close(has_been_interrupted[0]);
     close(has_been_interrupted[1]);
 }
 
-static void a_value_of_another_size_is_refused(void **state)
+static void a_value_of_another_size_is_refused(UNUSED void **state)
 {
-    (void)state;
     run_all(wrong_size, 2);
 }
 
-static void a_fence_without_a_rank_that_ended_fails(void **state)
+static void a_fence_without_a_rank_that_ended_fails(UNUSED void **state)
 {
     struct kvs_shm kvs_shm;
     pid_t pids[RANKS];
     int fd;
 
-    (void)state;
     assert_int_equal(kvs_shm_create(&kvs_shm, RANKS, &fd), 0);
     for (uint32_t rank = 0; rank < RANKS; rank++)
         pids[rank] = start_rank(fd, rank, rank == 3 ? no_fence : one_fence);
@@ -229,13 +218,12 @@ static void a_fence_without_a_rank_that_ended_fails(void **state)
     sys_close(fd);
 }
 
-static void a_fence_with_a_rank_that_ended_later_succeeds(void **state)
+static void a_fence_with_a_rank_that_ended_later_succeeds(UNUSED void **state)
 {
     struct kvs_shm kvs_shm;
     pid_t early, late;
     int fd;
 
-    (void)state;
     assert_int_equal(kvs_shm_create(&kvs_shm, 2, &fd), 0);
     early = start_rank(fd, 0, one_fence);
     while (atomic_load(&kvs_shm.shared->slot[0].joined) == 0)
@@ -264,7 +252,7 @@ static int open_as(int fd, const char *rank)
     return err;
 }
 
-static void a_damaged_environment_is_refused(void **state)
+static void a_damaged_environment_is_refused(UNUSED void **state)
 {
     static const char *const texts[] = {"",
                                         ":",
@@ -280,7 +268,6 @@ static void a_damaged_environment_is_refused(void **state)
                                         "3:0:0"};
     struct boot *b = NULL;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
         log_text[0] = '\0';
         setenv(KVS_SHM_ENVIRONMENT, texts[i], 1);
@@ -294,13 +281,12 @@ static void a_damaged_environment_is_refused(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-static void a_damaged_kvs_shm_is_refused(void **state)
+static void a_damaged_kvs_shm_is_refused(UNUSED void **state)
 {
     struct kvs_shm kvs_shm;
     struct kvs_shm_head sound;
     int fd;
 
-    (void)state;
     assert_int_equal(kvs_shm_create(&kvs_shm, 2, &fd), 0);
     sound = kvs_shm.shared->head;
     assert_int_equal(open_as(fd, "1"), 0);
@@ -335,13 +321,12 @@ static void a_damaged_kvs_shm_is_refused(void **state)
     assert_int_equal(sys_maps_live(), 0);
 }
 
-static void other_files_are_no_kvs_shm(void **state)
+static void other_files_are_no_kvs_shm(UNUSED void **state)
 {
     int null = open("/dev/null", O_RDWR);
     int empty = sys_memfd_create("empty", 0);
     FILE *file = tmpfile();
 
-    (void)state;
     assert_true(null >= 0 && empty >= 0 && file != NULL);
     assert_int_equal(open_as(null, "0"), -EPROTO);
     assert_int_equal(open_as(empty, "0"), -EPROTO);
@@ -371,7 +356,7 @@ static void close_second(struct boot *b, struct kvs_shm *kvs_shm, int fd)
     assert_int_equal(mem_live(), 0);
 }
 
-static void a_damaged_value_is_refused(void **state)
+static void a_damaged_value_is_refused(UNUSED void **state)
 {
     struct kvs_shm kvs_shm;
     struct kvs_shm_value *value;
@@ -379,7 +364,6 @@ static void a_damaged_value_is_refused(void **state)
     int fd;
     struct boot *b = open_second(&kvs_shm, &fd);
 
-    (void)state;
     log_set_sink(keep_log, NULL);
     assert_int_equal(b->ops->put(b, &put, BOOT_VALUE_MAX + 1), -EMSGSIZE);
     assert_int_equal(b->ops->put(b, &put, sizeof put), 0);
@@ -405,13 +389,12 @@ static void a_damaged_value_is_refused(void **state)
     close_second(b, &kvs_shm, fd);
 }
 
-static void fences_that_do_not_add_up_are_refused(void **state)
+static void fences_that_do_not_add_up_are_refused(UNUSED void **state)
 {
     struct kvs_shm kvs_shm;
     int fd;
     struct boot *b = open_second(&kvs_shm, &fd);
 
-    (void)state;
     log_set_sink(keep_log, NULL);
     atomic_store(&kvs_shm.shared->arrivals, 100);
     assert_int_equal(b->ops->fence(b), -EPROTO);
@@ -422,11 +405,10 @@ static void fences_that_do_not_add_up_are_refused(void **state)
     close_second(b, &kvs_shm, fd);
 }
 
-static void alone_is_a_job_of_one(void **state)
+static void alone_is_a_job_of_one(UNUSED void **state)
 {
     struct boot *b;
 
-    (void)state;
     unsetenv(KVS_SHM_ENVIRONMENT);
     assert_int_equal(boot_open(0, &b), 0);
     assert_int_equal(b->rank, 0);
@@ -436,12 +418,11 @@ static void alone_is_a_job_of_one(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-static void every_failing_call_is_survived(void **state)
+static void every_failing_call_is_survived(UNUSED void **state)
 {
     struct kvs_shm kvs_shm;
     int fd, err;
 
-    (void)state;
     log_set_sink(keep_log, NULL);
     for (uint64_t n = 1;; n++) {
         sys_fail_at(n, EMFILE);

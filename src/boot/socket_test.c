@@ -3,8 +3,6 @@
  * socket_test.c - two ranks on a pair of sockets, and a rank whose peer sends invalid frames.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "boot/kvs_shm.h"
 #include "boot/socket.h"
 
@@ -25,9 +22,8 @@
 
 static char log_text[LOG_LINE_MAX];
 
-static void keep_log(void *arg, enum log_level level, const char *text)
+static void keep_log(UNUSED void *arg, enum log_level level, const char *text)
 {
-    (void)arg;
     (void)level;
     snprintf(log_text, sizeof log_text, "%s", text);
 }
@@ -123,12 +119,11 @@ static void end_other(pid_t pid, int code)
     assert_int_equal(WEXITSTATUS(status), code);
 }
 
-static int other_rounds(int fd, const void *arg)
+static int other_rounds(int fd, UNUSED const void *arg)
 {
     struct boot *b;
     int result;
 
-    (void)arg;
     if (open_rank(fd, 1, 0, &b) != 0)
         return 99;
     result = all_rounds(b);
@@ -136,13 +131,12 @@ static int other_rounds(int fd, const void *arg)
     return result;
 }
 
-static void values_arrive_in_every_round(void **state)
+static void values_arrive_in_every_round(UNUSED void **state)
 {
     struct boot *b;
     int fds[2];
     pid_t pid;
 
-    (void)state;
     connect_pair(fds);
     pid = start_other(fds, other_rounds, NULL);
     assert_int_equal(open_rank(fds[0], 0, 0, &b), 0);
@@ -183,7 +177,7 @@ static int other_changed(int fd, const void *arg)
     return 0;
 }
 
-static void what_no_rank_says_is_refused(void **state)
+static void what_no_rank_says_is_refused(UNUSED void **state)
 {
     static const struct change changes[] = {
         {offsetof(struct frame, value), 0, 1, 0, ""}, /* the rank's own frame */
@@ -195,7 +189,6 @@ static void what_no_rank_says_is_refused(void **state)
         {0, 0, 0, -ECONNRESET, "has ended"},
     };
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(changes); i++) {
         struct boot *b;
         int fds[2], err;
@@ -219,19 +212,18 @@ static void what_no_rank_says_is_refused(void **state)
     }
 }
 
-static void a_silent_rank_is_given_up(void **state)
+static void a_silent_rank_is_given_up(UNUSED void **state)
 {
     struct boot *b;
     int fds[2];
 
-    (void)state;
     connect_pair(fds);
     assert_int_equal(open_rank(fds[0], 1, 20 * CLOCK_MS, &b), -ECONNRESET);
     assert_non_null(strstr(log_text, "MBX_BOOT_TIMEOUT"));
     close_pair(fds);
 }
 
-static void a_damaged_environment_is_refused(void **state)
+static void a_damaged_environment_is_refused(UNUSED void **state)
 {
     static const char *const texts[] = {
         "socket:",     "socket:3",   "socket:3:",
@@ -239,7 +231,6 @@ static void a_damaged_environment_is_refused(void **state)
         "socket:3:0 ", "socket:x:0", "socket:99999999999999999999:0"};
     struct boot *b = NULL;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
         assert_int_equal(open_text(texts[i], 0, &b), -EPROTO);
         assert_non_null(strstr(log_text, texts[i]));
@@ -248,13 +239,12 @@ static void a_damaged_environment_is_refused(void **state)
     close_pair((int[]){-1, -1});
 }
 
-static void every_failing_call_is_survived(void **state)
+static void every_failing_call_is_survived(UNUSED void **state)
 {
     static const struct change sound = {0, 0, 1, 0, ""};
     struct boot *b;
     int err;
 
-    (void)state;
     for (uint64_t n = 1;; n++) {
         int fds[2];
         pid_t pid;

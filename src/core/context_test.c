@@ -5,14 +5,9 @@
  * A table with clusters is correct and slow.  So the test measures the longest run of used
  * slots, which bounds the length of a search.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/unit.h"
 #include "core/core.h"
 
 #define IDS      1000
@@ -52,11 +47,10 @@ static uint32_t longest_run(const struct mbx_ep *ep)
     return longest;
 }
 
-static void every_id_is_found_again(void **state)
+static void every_id_is_found_again(UNUSED void **state)
 {
     struct mbx_ep *ep = open_ep(1);
 
-    (void)state;
     assert_null(context_find(ep, 0));
     for (uint32_t i = 0; i < IDS; i++)
         assert_int_equal(context_make(ep, i * 77777)->id, i * 77777);
@@ -74,9 +68,8 @@ static void every_id_is_found_again(void **state)
 }
 
 /* For example ids whose low half is zero. */
-static void ids_that_differ_in_few_bits_do_not_crowd(void **state)
+static void ids_that_differ_in_few_bits_do_not_crowd(UNUSED void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         for (uint32_t shift = 0; shift <= 20; shift += 10) {
             struct mbx_ep *ep = open_ep(seed);

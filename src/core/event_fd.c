@@ -35,9 +35,9 @@
 #include "core/core.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include "base/sys.h"
+#include "base/thread.h"
 #include "core/waiter.h"
 
 enum order { ORDER_NONE, ORDER_DOZE, ORDER_PARK, ORDER_END };
@@ -162,19 +162,6 @@ static void *dozer_run(void *arg)
     return NULL;
 }
 
-/* Signals of the application are not delivered to the dozer. */
-static int dozer_start(struct event_fd *e)
-{
-    sigset_t all, old;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&e->dozer, NULL, dozer_run, e);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return -err;
-}
-
 /* ---- requests of the user's thread ---- */
 
 /* The dozer sleeps or is parked, or has found something and made the descriptor readable. */
@@ -249,7 +236,7 @@ static int event_fd_open(struct mbx_ep *ep)
         goto free;
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);
-    err = dozer_start(e);
+    err = thread_start(&e->dozer, dozer_run, e);
     if (err < 0)
         goto close;
     ep->wait.event_fd = e;

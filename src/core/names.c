@@ -8,6 +8,7 @@
  * A context id keeps its name until it gets another one: so output at the close of an endpoint
  * also names communicators that were freed.
  */
+#include "base/array.h"
 #include "base/environ.h"
 #include "base/launcher.h"
 #include "base/text.h"
@@ -67,16 +68,8 @@ static struct named_context *names_add_context(struct mbx_ep *ep, uint32_t id)
 {
     struct ep_names *names = &ep->names;
 
-    if (names->context_count == names->context_slots) {
-        uint32_t slots = names->context_slots == 0 ? 8 : 2 * names->context_slots;
-        struct named_context *more =
-            mem_realloc(names->contexts, slots * sizeof names->contexts[0]);
-
-        if (more == NULL)
-            return NULL;
-        names->contexts = more;
-        names->context_slots = slots;
-    }
+    if (!array_reserve(names->contexts, names->context_slots, names->context_count + 1))
+        return NULL;
     names->contexts[names->context_count] = (struct named_context){.id = id};
     return &names->contexts[names->context_count++];
 }
@@ -97,26 +90,12 @@ static int names_set_context(struct mbx_ep *ep, uint32_t id, const char *name, u
     return 0;
 }
 
-static int names_grow_peers(struct mbx_ep *ep, uint32_t slots)
-{
-    struct ep_names *names = &ep->names;
-    struct named_peer *more = mem_realloc(names->peers, slots * sizeof names->peers[0]);
-
-    if (more == NULL)
-        return -ENOMEM;
-    memset(more + names->peer_slots, 0, (slots - names->peer_slots) * sizeof more[0]);
-    names->peers = more;
-    names->peer_slots = slots;
-    return 0;
-}
-
 static int names_set_peer(struct mbx_ep *ep, uint32_t number, uint32_t job, uint32_t rank)
 {
     struct named_peer *named;
-    int err;
 
-    if (number >= ep->names.peer_slots && (err = names_grow_peers(ep, ep->peers.slots)) < 0)
-        return err;
+    if (!array_reserve_zeroed(ep->names.peers, ep->names.peer_slots, number + 1))
+        return -ENOMEM;
     named = &ep->names.peers[number];
     ep->names.has_others = ep->names.has_others || job != 0;
     if (named->change == 0 || named->job != job || named->rank != rank)

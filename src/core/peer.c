@@ -23,6 +23,7 @@
  *   I3  each number below peers.count is in peers.index once, or it is in peers.free once,
  *       without an address
  */
+#include "base/array.h"
 #include "core/core.h"
 #include "core/module.h"
 
@@ -57,32 +58,15 @@ static void *peer_slot(const struct mbx_ep *ep, const struct transport_address *
     return hash_find(&ep->peers.index, &by_address, ep, address_hash(address), address);
 }
 
-/* Resizes the arrays by number.  After a failure one of them may be larger than needed. */
-static int peer_resize(struct mbx_ep *ep, uint32_t slots)
-{
-    struct transport_address *addresses;
-    struct peer **peers = mem_realloc(ep->peers.all, slots * sizeof(struct peer *));
-
-    if (peers == NULL)
-        return -ENOMEM;
-    ep->peers.all = peers;
-    addresses = mem_realloc(ep->peers.addresses, slots * sizeof *addresses);
-    if (addresses == NULL)
-        return -ENOMEM;
-    ep->peers.addresses = addresses;
-    return 0;
-}
-
 /* Makes space for one more number, and for its address in the index. */
 static int peer_reserve(struct mbx_ep *ep)
 {
-    uint32_t slots = ep->peers.slots == 0 ? 8 : ep->peers.slots * 2;
+    struct ep_peers *peers = &ep->peers;
 
-    if (ep->peers.count == ep->peers.slots && ep->peers.free_count == 0) {
-        if (peer_resize(ep, slots) != 0)
-            return -ENOMEM;
-        ep->peers.slots = slots;
-    }
+    if (peers->free_count == 0 &&
+        (!array_reserve(peers->all, peers->slots, peers->count + 1) ||
+         !array_reserve(peers->addresses, peers->address_slots, peers->count + 1)))
+        return -ENOMEM;
     return hash_reserve(&ep->peers.index, &by_address, ep);
 }
 
@@ -263,15 +247,8 @@ int peer_forget(struct mbx_ep *ep, uint32_t number)
 {
     struct peer *peer = ep->peers.all[number];
 
-    if (ep->peers.free_count == ep->peers.free_slots) {
-        uint32_t slots = ep->peers.free_slots == 0 ? 8 : 2 * ep->peers.free_slots;
-        uint32_t *more = mem_realloc(ep->peers.free, slots * sizeof *more);
-
-        if (more == NULL)
-            return -ENOMEM;
-        ep->peers.free = more;
-        ep->peers.free_slots = slots;
-    }
+    if (!array_reserve(ep->peers.free, ep->peers.free_slots, ep->peers.free_count + 1))
+        return -ENOMEM;
     hash_remove(&ep->peers.index, &by_address, ep, peer_slot(ep, &ep->peers.addresses[number]));
     if (peer != NULL) {
         peer->link->transport->ops->forget(peer->link);

@@ -50,7 +50,7 @@ static_assert(sizeof(struct peer) <= 184, "what malloc makes 192 bytes of");
 struct ep_peers {
     struct peer **all;                   /* by number; NULL: named, and not used yet */
     struct transport_address *addresses; /* by number */
-    uint32_t count, slots;
+    uint32_t count, slots, address_slots;
     struct hash index; /* number + 1 by address */
     uint32_t *free;    /* unused numbers below count; the last one is used first */
     uint32_t free_count, free_slots;

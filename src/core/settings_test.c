@@ -5,24 +5,17 @@
  *
  * Some tests run without the extensions that testing/ registers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <stdio.h>
-
+#include "base/unit.h"
 #include "core/core.h"
 
 static char said[600];
 
-static void keep_line(void *arg, enum log_level level, const char *text)
+static void keep_line(UNUSED void *arg, enum log_level level, const char *text)
 {
-    (void)arg;
     (void)level;
     snprintf(said, sizeof said, "%s", text);
 }
@@ -31,9 +24,8 @@ static const struct transport_extension *testing_transports;
 static const struct tuning_extension *testing_tuning;
 
 /* Removes the extensions of testing/. */
-static int alone(void **state)
+static int alone(UNUSED void **state)
 {
-    (void)state;
     testing_transports = transport_extension;
     testing_tuning = tuning_extension;
     transport_extension = NULL;
@@ -42,9 +34,8 @@ static int alone(void **state)
     return 0;
 }
 
-static int no_more_alone(void **state)
+static int no_more_alone(UNUSED void **state)
 {
-    (void)state;
     transport_extension = testing_transports;
     tuning_extension = testing_tuning;
     log_set_sink(NULL, NULL);
@@ -93,12 +84,11 @@ static bool has(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-static void users_see_these(void **state)
+static void users_see_these(UNUSED void **state)
 {
     struct mbx_param param;
     unsigned count = 0;
 
-    (void)state;
     for (; mbx_param_get(count, &param, sizeof param) == 0; count++) {
         const char *name = param.name + strlen(PARAM_PREFIX);
 
@@ -112,11 +102,10 @@ static void users_see_these(void **state)
 }
 
 /* No text is cut, and help and range fit into one line. */
-static void texts_are_whole(void **state)
+static void texts_are_whole(UNUSED void **state)
 {
     struct mbx_param param;
 
-    (void)state;
     for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++) {
         assert_in_range(strlen(param.help), 10, sizeof param.help - 2);
         assert_in_range(strlen(param.range), 3, sizeof param.range - 2);
@@ -134,12 +123,11 @@ static bool is_foreign(const struct mbx_param *param)
            strcmp(param->name, "MBX_RECORD") == 0 || strcmp(param->name, "MBX_REPLAY") == 0;
 }
 
-static void defaults_are_values(void **state)
+static void defaults_are_values(UNUSED void **state)
 {
     struct mbx_param param;
     struct settings settings;
 
-    (void)state;
     for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++)
         if (load(&settings, param.name, param.initial) != 0)
             fail_msg("%s=%s: %s", param.name, param.initial, said);
@@ -156,13 +144,12 @@ static void expect_refused(const struct mbx_param *param, const char *value)
     assert_string_equal(said, right);
 }
 
-static void wrong_values_are_refused(void **state)
+static void wrong_values_are_refused(UNUSED void **state)
 {
     struct mbx_param param;
     char much[PARAM_STRING_MAX + 1];
     unsigned count = 0;
 
-    (void)state;
     memset(much, 'x', sizeof much - 1);
     much[sizeof much - 1] = '\0';
     for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++) {
@@ -181,7 +168,7 @@ static void wrong_values_are_refused(void **state)
 }
 
 /* The values just outside a range, whose texts end with the unit. */
-static void limits_are_limits(void **state)
+static void limits_are_limits(UNUSED void **state)
 {
     static const char *const beyond[][2] = {
         {"EAGER_LIMIT", "2G"},
@@ -205,7 +192,6 @@ static void limits_are_limits(void **state)
     struct settings settings;
     char name[64];
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(beyond); i++) {
         snprintf(name, sizeof name, PARAM_PREFIX "%s: \"%s\"", beyond[i][0], beyond[i][1]);
         assert_int_equal(load(&settings, beyond[i][0], beyond[i][1]), -EINVAL);
@@ -215,7 +201,7 @@ static void limits_are_limits(void **state)
 }
 
 /* A former name gives one line, with the replacement. */
-static void old_names_are_explained(void **state)
+static void old_names_are_explained(UNUSED void **state)
 {
     static const char *const old[][2] = {
         {"ANY_SOURCE", "MBX_MATCH_AT"},
@@ -238,7 +224,6 @@ static void old_names_are_explained(void **state)
     struct settings settings;
     char begin[100];
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(old); i++) {
         snprintf(begin, sizeof begin,
                  PARAM_PREFIX "%s is not a parameter any more: ", old[i][0]);
@@ -249,7 +234,7 @@ static void old_names_are_explained(void **state)
     }
 }
 
-static void those_of_tests_are_unknown(void **state)
+static void those_of_tests_are_unknown(UNUSED void **state)
 {
     static const char *const names[] = {
         "LOOP_DEPTH", "FAULT_PERCENT", "FAULT_SEED", "FAULT_DIE",       "FAULT_HOST",
@@ -257,7 +242,6 @@ static void those_of_tests_are_unknown(void **state)
     struct settings settings;
     char begin[100];
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         snprintf(begin, sizeof begin, PARAM_PREFIX "%s is not a parameter", names[i]);
         assert_int_equal(load(&settings, names[i], "1"), -EINVAL);
@@ -266,11 +250,10 @@ static void those_of_tests_are_unknown(void **state)
     assert_int_equal(load(&settings, "TRANSPORT", "loop"), -EINVAL);
 }
 
-static void the_environment_is_named(void **state)
+static void the_environment_is_named(UNUSED void **state)
 {
     struct mbx_param param;
 
-    (void)state;
     setenv("MBX_SPIN", "1ms", 1); /* the default, but set */
     setenv("MBX_RNDV", "data", 1);
     for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++)
@@ -280,7 +263,7 @@ static void the_environment_is_named(void **state)
     unsetenv("MBX_RNDV");
 }
 
-static void rndv_says_which_protocols(void **state)
+static void rndv_says_which_protocols(UNUSED void **state)
 {
     static const struct {
         const char *value;
@@ -293,7 +276,6 @@ static void rndv_says_which_protocols(void **state)
     };
     struct settings settings;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         assert_int_equal(load(&settings, "RNDV", rows[i].value), 0);
         assert_int_equal(settings.tuning.advert, rows[i].advert);
@@ -302,7 +284,7 @@ static void rndv_says_which_protocols(void **state)
 }
 
 /* A sender without a place waits for another one to end, which may never happen. */
-static void the_ranks_of_a_machine_have_places(void **state)
+static void the_ranks_of_a_machine_have_places(UNUSED void **state)
 {
     static const struct {
         const char *ranks, *all; /* on the machine, and in the job */
@@ -312,7 +294,6 @@ static void the_ranks_of_a_machine_have_places(void **state)
                 {"4000", "x", 8000},    {"4000000000", "700", 1400}};
     struct settings settings;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         setenv("OMPI_COMM_WORLD_LOCAL_SIZE", rows[i].ranks, 1);
         setenv("OMPI_COMM_WORLD_SIZE", rows[i].all, 1);
@@ -327,11 +308,10 @@ static void the_ranks_of_a_machine_have_places(void **state)
     assert_int_equal(settings.peers_max, 1024);
 }
 
-static void what_follows(void **state)
+static void what_follows(UNUSED void **state)
 {
     struct settings settings;
 
-    (void)state;
     assert_int_equal(load(&settings, "EAGER_LIMIT", "auto"), 0);
     assert_int_equal(settings.tuning.advert_size, 32 << 10);
     assert_int_equal(settings.tuning.split_copy_size, 48 << 10);
@@ -350,13 +330,12 @@ static void what_follows(void **state)
     assert_int_equal(settings.tuning.device_spin_ns, 3 * CLOCK_US);
 }
 
-static void senders_that_match_have_no_window(void **state)
+static void senders_that_match_have_no_window(UNUSED void **state)
 {
     static const char *const overrides[] = {"MATCH_AT=sender", "WINDOW=unlimited", "RNDV=write",
                                             NULL};
     struct settings settings;
 
-    (void)state;
     assert_int_equal(settings_load(&settings, overrides), 0);
     assert_int_equal(settings.window, 0);
     assert_int_equal(settings.window_payload, 0);
@@ -365,11 +344,10 @@ static void senders_that_match_have_no_window(void **state)
 }
 
 /* A test program that sets nothing has the same settings as the library alone. */
-static void tests_begin_with_the_same(void **state)
+static void tests_begin_with_the_same(UNUSED void **state)
 {
     struct settings with, without;
 
-    (void)state;
     memset(&with, 0, sizeof with);
     memset(&without, 0, sizeof without);
     assert_int_equal(settings_load(&without, NULL), 0);

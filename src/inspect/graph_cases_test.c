@@ -3,17 +3,11 @@
  * graph_cases_test.c - the graph of jobs of two and three ranks, one case for each rule of
  * graph.h, and for each rule of polls.h.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/unit.h"
 #include "inspect/polls.h"
 
 #define RANKS   3
@@ -109,11 +103,10 @@ static void wait_for_both(struct scene *s, const char *call, uint16_t needs)
     add(s, 1, INSPECT_POSTED, 0, 1, 1);
 }
 
-static void test_all_or_any(void **state)
+static void test_all_or_any(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     wait_for_both(&s, "MPI_Waitall", 2);
     assert_string_equal(verdict(&s, &s), "dda");
     wait_for_both(&s, "MPI_Waitany", 1);
@@ -133,11 +126,10 @@ static void test_all_or_any(void **state)
 }
 
 /* Over the component, a wait that marks no message waits for something else, such as a file. */
-static void test_waits_for_no_message(void **state)
+static void test_waits_for_no_message(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Wait", "MPI_Recv");
     add(&s, 0, INSPECT_POSTED, 1, 7, 0);
     add(&s, 1, INSPECT_POSTED, 0, 7, 1);
@@ -151,11 +143,10 @@ static void test_waits_for_no_message(void **state)
     assert_string_equal(verdict(&s, &s), "dd");
 }
 
-static void test_what_is_not_awaited(void **state)
+static void test_what_is_not_awaited(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Recv", "MPI_Recv", NULL);
     add(&s, 0, INSPECT_POSTED, 1, 7, 0); /* of an MPI_Irecv */
     add(&s, 0, INSPECT_POSTED, 2, 7, 1);
@@ -187,11 +178,10 @@ static const char *sends_to(enum inspect_kind kind, uint64_t tag)
     return verdict(&s, &s);
 }
 
-static void test_what_fits_besides(void **state)
+static void test_what_fits_besides(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     assert_string_equal(sends_to(INSPECT_POSTED, 7), "ado");
     assert_string_equal(sends_to(INSPECT_POSTED, 8), "ddo");
     assert_string_equal(sends_to(INSPECT_RECEIVING, 7), "ado");
@@ -206,11 +196,10 @@ static void test_what_fits_besides(void **state)
 }
 
 /* MPI_Waitany may also wait for a nonblocking collective, which is not an operation here. */
-static void test_any_and_a_collective(void **state)
+static void test_any_and_a_collective(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Waitany", "MPI_Recv", NULL);
     add(&s, 0, INSPECT_POSTED, 1, 7, 1);
     add(&s, 1, INSPECT_POSTED, 0, 1, 1);
@@ -220,11 +209,10 @@ static void test_any_and_a_collective(void **state)
     assert_string_equal(verdict(&s, &s), "dda");
 }
 
-static void test_collectives(void **state)
+static void test_collectives(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Barrier", "MPI_Recv", NULL);
     add(&s, 0, INSPECT_POSTED, 1, BARRIER, 0);
     add(&s, 0, INSPECT_POSTED, 2, 7, 0); /* not a part of the collective */
@@ -241,14 +229,13 @@ static void test_collectives(void **state)
 }
 
 /* These calls also wait for accesses or for memory. */
-static void test_windows(void **state)
+static void test_windows(UNUSED void **state)
 {
     static const char *const calls[] = {"MPI_Win_create",   "MPI_Win_create_dynamic",
                                         "MPI_Win_allocate", "MPI_Win_allocate_shared",
                                         "MPI_Win_fence",    "MPI_Win_free"};
     struct scene s;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
         BEGIN(&s, calls[i], "MPI_Barrier");
         add(&s, 0, INSPECT_POSTED, 1, BARRIER, 1);
@@ -273,9 +260,8 @@ static const char *receives_from(const char *call, bool is_any)
     return verdict(&s, &s);
 }
 
-static void test_other_sides(void **state)
+static void test_other_sides(UNUSED void **state)
 {
-    (void)state;
     assert_string_equal(receives_from("MPI_Finalize", false), "do");
     assert_string_equal(receives_from("MPI_Finalize", true), "do");
     assert_string_equal(receives_from("MPI_Iprobe", false), "aa");
@@ -284,11 +270,10 @@ static void test_other_sides(void **state)
     assert_string_equal(receives_from(NULL, false), "aa");
 }
 
-static void test_itself(void **state)
+static void test_itself(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Recv");
     add(&s, 0, INSPECT_POSTED, 0, 7, 1);
     assert_string_equal(verdict(&s, &s), "d");
@@ -305,11 +290,10 @@ static void cycle(struct scene *s)
     add(s, 1, INSPECT_POSTED, 0, 7, 1);
 }
 
-static void test_two_looks(void **state)
+static void test_two_looks(UNUSED void **state)
 {
     struct scene before, now;
 
-    (void)state;
     cycle(&before);
     cycle(&now);
     assert_string_equal(verdict(&before, &now), "dd");
@@ -333,11 +317,10 @@ static void test_two_looks(void **state)
     assert_string_equal(verdict(&before, &now), "aa");
 }
 
-static void test_ranks_that_are_not_known(void **state)
+static void test_ranks_that_are_not_known(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     cycle(&s);
     s.job.size = 3;
     assert_string_equal(verdict(&s, &s), "dd"); /* its receive names a source */
@@ -353,11 +336,10 @@ static void test_ranks_that_are_not_known(void **state)
     assert_string_equal(verdict(&s, &s), "aa");
 }
 
-static void test_several_of_a_rank(void **state)
+static void test_several_of_a_rank(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Recv", "MPI_Iprobe"); /* it polls, and has another receive */
     add(&s, 0, INSPECT_POSTED, 1, 7, 1);
     add(&s, 1, INSPECT_POSTED, 0, 7, 0);
@@ -388,11 +370,10 @@ static void test_several_of_a_rank(void **state)
 
 /* Two hosts may have processes with the same process id, and endpoints with the same
  * address. */
-static void test_ranks_of_two_hosts(void **state)
+static void test_ranks_of_two_hosts(UNUSED void **state)
 {
     struct scene before, now;
 
-    (void)state;
     cycle(&now);
     now.ranks[0].host = 1;
     now.ranks[1].host = 2;
@@ -407,11 +388,10 @@ static void test_ranks_of_two_hosts(void **state)
 
 /* Messages between hosts may be in flight for long; on one host they have arrived at the next
  * look. */
-static void test_under_way(void **state)
+static void test_under_way(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     cycle(&s);
     s.ranks[0].state.pulse.sent = 5;
     s.ranks[1].state.pulse.arrived = 4;
@@ -428,12 +408,11 @@ static void test_under_way(void **state)
 
 /* A message that has arrived, and whose send is not complete, does not hide another one that is
  * in flight. */
-static void test_under_way_with_rendezvous(void **state)
+static void test_under_way_with_rendezvous(UNUSED void **state)
 {
     struct inspect_entry *message;
     struct scene s;
 
-    (void)state;
     cycle(&s);
     s.ranks[1].host = 2;
     s.ranks[0].state.pulse.sent = 5;
@@ -452,11 +431,10 @@ static void test_under_way_with_rendezvous(void **state)
     assert_string_equal(verdict(&s, &s), "aa");
 }
 
-static void test_what_fits(void **state)
+static void test_what_fits(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Ssend", "MPI_Recv");
     add(&s, 0, INSPECT_SEND, 1, 7, 1);
     add(&s, 1, INSPECT_POSTED, 0, 7, 1);
@@ -471,11 +449,10 @@ static void test_what_fits(void **state)
     assert_string_equal(verdict(&s, &s), "aa");
 }
 
-static void test_probed(void **state)
+static void test_probed(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Ssend", "MPI_Recv");
     add(&s, 0, INSPECT_SEND, 1, 7, 1);
     add(&s, 1, INSPECT_POSTED, 0, 7, 1);
@@ -485,11 +462,10 @@ static void test_probed(void **state)
     assert_string_equal(verdict(&s, &s), "aa");
 }
 
-static void test_probes(void **state)
+static void test_probes(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Probe", "MPI_Recv", NULL);
     add(&s, 0, INSPECT_PROBE, 1, 4, 0);
     add(&s, 0, INSPECT_POSTED, 2, 4, 0); /* not waited for */
@@ -498,11 +474,10 @@ static void test_probes(void **state)
     assert_string_equal(verdict(&s, &s), "dda");
 }
 
-static void test_what_moves(void **state)
+static void test_what_moves(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     cycle(&s);
     s.entries[0][0].kind = INSPECT_SENDING;
     s.ranks[0].state.counts[INSPECT_SENDING] = 1;
@@ -558,11 +533,10 @@ static void cycle_through_ucp(struct scene *s, const char *call, const char *thi
     look_through_ucp(s);
 }
 
-static void test_sources_in_tags(void **state)
+static void test_sources_in_tags(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     cycle_through_ucp(&s, "MPI_Recv", NULL, 0);
     assert_int_equal(s.entries[0][0].flags, INSPECT_ENTRY_INTERNAL);
     assert_int_equal(s.entries[0][1].flags, 0);
@@ -585,12 +559,11 @@ static void test_sources_in_tags(void **state)
 }
 
 /* The ranks of each host have their own communicator within MPI_COMM_WORLD: in the order of the job. */
-static void test_sources_of_a_node(void **state)
+static void test_sources_of_a_node(UNUSED void **state)
 {
     static const uint64_t barrier = 3, of_a_node = UINT64_C(1) << 48;
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Barrier", "MPI_Barrier", "MPI_Recv");
     s.ranks[0].host = s.ranks[2].host = 7;
     for (uint32_t r = 0; r < 3; r++)
@@ -624,11 +597,10 @@ static void cycle_with_threads(struct scene *s)
     s->tasks[0][1] = (struct inspect_task){.id = OTHER, .started = 2, .ran_ns = 5, .word = 6};
 }
 
-static void test_other_threads(void **state)
+static void test_other_threads(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     cycle_with_threads(&s); /* the other one may communicate */
     assert_string_equal(verdict(&s, &s), "aa");
     assert_string_equal(verdict_unless(&s, &s), "dd");
@@ -645,11 +617,10 @@ static void test_other_threads(void **state)
     assert_string_equal(verdict(&s, &s), "od");
 }
 
-static void test_sleepers(void **state)
+static void test_sleepers(UNUSED void **state)
 {
     struct scene before, now;
 
-    (void)state;
     cycle_with_threads(&before);
     before.tasks[0][1].kind = INSPECT_TASK_SLEEPS;
     cycle_with_threads(&now);
@@ -670,12 +641,11 @@ static void test_sleepers(void **state)
 }
 
 /* Two threads of rank 0 wait in MPI. */
-static void test_threads_in_mpi(void **state)
+static void test_threads_in_mpi(UNUSED void **state)
 {
     struct scene before, s;
     struct inspect_entry *entry;
 
-    (void)state;
     cycle_with_threads(&s);
     s.tasks[0][1].kind = INSPECT_TASK_IN_MPI;
     s.ranks[0].state.callers = 2;
@@ -715,12 +685,11 @@ static void test_threads_in_mpi(void **state)
 }
 
 /* A thread that sleeps does not wait if a third one can wake it. */
-static void test_sleepers_that_are_woken(void **state)
+static void test_sleepers_that_are_woken(UNUSED void **state)
 {
     enum inspect_thread kinds[INSPECT_TASKS];
     struct scene s;
 
-    (void)state;
     cycle_with_threads(&s);
     s.tasks[0][1].kind = INSPECT_TASK_SLEEPS;
     s.tasks[0][2] = (struct inspect_task){.id = THIRD};
@@ -736,11 +705,10 @@ static void test_sleepers_that_are_woken(void **state)
     assert_string_equal(verdict(&s, &s), "dd");
 }
 
-static void test_threads_that_come_and_go(void **state)
+static void test_threads_that_come_and_go(UNUSED void **state)
 {
     struct scene before, now;
 
-    (void)state;
     cycle_with_threads(&before);
     cycle_with_threads(&now);
     before.tasks[0][1].kind = now.tasks[0][1].kind = INSPECT_TASK_OF_LIBRARY;
@@ -754,11 +722,10 @@ static void test_threads_that_come_and_go(void **state)
     assert_string_equal(verdict_unless(&before, &now), "aa");
 }
 
-static void test_threads_that_have_communicated(void **state)
+static void test_threads_that_have_communicated(UNUSED void **state)
 {
     struct scene before, s;
 
-    (void)state;
     cycle_with_threads(&s);
     s.ranks[0].state.callers = 2;
     s.ranks[0].state.caller_ids[1] = THIRD; /* which has ended */
@@ -797,11 +764,10 @@ static void test_threads_that_have_communicated(void **state)
 }
 
 /* One rank is deadlocked for certain, although another one may go on. */
-static void test_certain_in_part(void **state)
+static void test_certain_in_part(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     cycle_with_threads(&s);
     s.job.count = s.job.size = 3;
     s.ranks[2] = s.ranks[1];
@@ -817,11 +783,10 @@ static void test_certain_in_part(void **state)
 }
 
 /* A request may be one of a window, which an active message ends. */
-static void test_waits_through_ucp(void **state)
+static void test_waits_through_ucp(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     cycle_through_ucp(&s, "MPI_Wait", NULL, 0);
     assert_string_equal(verdict(&s, &s), "aaa");
     cycle_through_ucp(&s, "MPI_Waitall", "MPI_Recv", 0);
@@ -838,14 +803,13 @@ static void poll_and_receive(struct scene *s, const char *call)
     add(s, 1, INSPECT_POSTED, 0, 9, 1);
 }
 
-static void test_polls(void **state)
+static void test_polls(UNUSED void **state)
 {
     static const char *const calls[] = {
         "MPI_Test",   "MPI_Testall", "MPI_Testany",  "MPI_Testsome",
         "MPI_Iprobe", "MPI_Improbe", "MPI_Win_test", "MPI_Request_get_status"};
     struct scene s;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
         poll_and_receive(&s, calls[i]);
         assert_string_equal(verdict(&s, &s), "aa");
@@ -866,11 +830,10 @@ static void test_polls(void **state)
 }
 
 /* One of several is enough for a rank that polls, also if it has asked for all. */
-static void test_polls_for_several(void **state)
+static void test_polls_for_several(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Testall", "MPI_Recv", NULL);
     add(&s, 0, INSPECT_POSTED, 1, 7, 0);
     add(&s, 1, INSPECT_POSTED, 0, 9, 1);
@@ -888,11 +851,10 @@ static void test_polls_for_several(void **state)
     assert_string_equal(verdict(&s, &s), "dda");
 }
 
-static void test_polls_from_any_source(void **state)
+static void test_polls_from_any_source(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Iprobe", "MPI_Test", "MPI_Recv");
     for (uint32_t r = 0; r < 3; r++)
         add(&s, r, r == 0 ? INSPECT_PROBE : INSPECT_POSTED, INSPECT_NOBODY, 7, r == 2);
@@ -906,11 +868,10 @@ static void test_polls_from_any_source(void **state)
 }
 
 /* The calls of a rank that polls may differ; nothing else may. */
-static void test_polls_in_two_looks(void **state)
+static void test_polls_in_two_looks(UNUSED void **state)
 {
     struct scene before, now;
 
-    (void)state;
     poll_and_receive(&before, "MPI_Test");
     poll_and_receive(&now, "MPI_Testany");
     now.ranks[0].state.caller = 7;
@@ -957,13 +918,12 @@ static bool is_polls(const struct scene *before, uint32_t count, const struct sc
     return inspect_only_polls(looks, count, &now->job, QUIET, nodes);
 }
 
-static void test_verdict_of_polls(void **state)
+static void test_verdict_of_polls(UNUSED void **state)
 {
     static const char *const pairs[][2] = {
         {"MPI_Iprobe", "MPI_Recv"}, {"MPI_Test", "MPI_Test"}, {"MPI_Test", "MPI_Finalize"}};
     struct scene s;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(pairs); i++) {
         BEGIN(&s, pairs[i][0], pairs[i][1]);
         add(&s, 0, i == 0 ? INSPECT_PROBE : INSPECT_POSTED, 1, 7, 0);
@@ -985,11 +945,10 @@ static void test_verdict_of_polls(void **state)
 }
 
 /* Each rank of the job is in it: another one might know better. */
-static void test_polls_of_a_part(void **state)
+static void test_polls_of_a_part(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     BEGIN(&s, "MPI_Test", "MPI_Recv", NULL); /* one computes */
     add(&s, 0, INSPECT_POSTED, 1, 7, 0);
     add(&s, 1, INSPECT_POSTED, 0, 9, 1);
@@ -1006,12 +965,11 @@ static void test_polls_of_a_part(void **state)
 }
 
 /* Each of the looks counts. */
-static void test_polls_in_each_look(void **state)
+static void test_polls_in_each_look(UNUSED void **state)
 {
     struct scene good, bad;
     enum inspect_node nodes[RANKS];
 
-    (void)state;
     poll_and_receive(&good, "MPI_Test");
     poll_and_receive(&bad, "MPI_Test");
     be_quiet(&good, QUIET);
@@ -1025,11 +983,10 @@ static void test_polls_in_each_look(void **state)
     }
 }
 
-static void test_poll_rate(void **state)
+static void test_poll_rate(UNUSED void **state)
 {
     struct scene before, now;
 
-    (void)state;
     poll_and_receive(&before, "MPI_Iprobe");
     poll_and_receive(&now, "MPI_Iprobe");
     now.ranks[0].state.now_ns = 500000000;
@@ -1049,11 +1006,10 @@ static void test_poll_rate(void **state)
 }
 
 /* A process of another job may send, except in MPI_COMM_WORLD and MPI_COMM_SELF. */
-static void test_other_jobs(void **state)
+static void test_other_jobs(UNUSED void **state)
 {
     struct scene s;
 
-    (void)state;
     for (uint32_t context = 0; context < 4; context++) {
         BEGIN(&s, "MPI_Recv", "MPI_Recv");
         add(&s, 0, INSPECT_POSTED, INSPECT_NOBODY, 7, 1)->context_id = context;

@@ -19,19 +19,13 @@
  *   if it is given, nothing can happen any more; if nothing has happened for long enough, nothing can happen, and
  *   a rank polls, it is given
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/random.h"
+#include "base/unit.h"
 #include "inspect/graph.h"
 #include "inspect/polls.h"
 
@@ -535,11 +529,10 @@ static void run_job(uint64_t seed, struct tally *tally)
 
 static uint64_t seeds = 100000;
 
-static void test_random_jobs(void **state)
+static void test_random_jobs(UNUSED void **state)
 {
     struct tally tally = {0};
 
-    (void)state;
     for (uint64_t seed = 1; seed <= seeds; seed++)
         run_job(seed, &tally);
     printf("%llu jobs end, %llu are stuck, %llu of these seen in part while others went on\n",

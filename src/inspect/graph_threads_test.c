@@ -11,13 +11,6 @@
  *
  *   if each rank has a thread in MPI, and no thread computes, all ranks are called deadlocked
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +18,7 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/unit.h"
 #include "inspect/graph.h"
 
 #define RANKS   3
@@ -403,11 +397,10 @@ static void run_job(uint64_t seed, struct tally *tally)
 
 static uint64_t seeds = 40000;
 
-static void test_random_jobs(void **state)
+static void test_random_jobs(UNUSED void **state)
 {
     struct tally tally = {0};
 
-    (void)state;
     for (uint64_t seed = 1; seed <= seeds; seed++)
         run_job(seed, &tally);
     printf("%" PRIu64 " jobs with a deadlock for certain, %" PRIu64

@@ -4,14 +4,8 @@
  *
  * The tags are composed from the fields in the headers of each MPI, bit by bit.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/base.h"
+#include "base/unit.h"
 #include "inspect/mpi.h"
 
 #define OPEN_MPI_4              "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4"
@@ -44,11 +38,10 @@ static void check_words(const char *program, uint32_t context_id, uint64_t tag, 
     assert_string_equal(inspect_mpi_words(&mpi, words), expected);
 }
 
-static void test_component_of_open_mpi(void **state)
+static void test_component_of_open_mpi(UNUSED void **state)
 {
     static const char program[] = "component " OPEN_MPI_4;
 
-    (void)state;
     check_words(program, 0, 7, 0, 0, "tag 7");
     check_words(program, 3, 0, INT32_MAX, 3, "any tag");
     check_words(program, 3, (uint32_t)-16, 0, 3, "barrier");
@@ -65,12 +58,11 @@ static void test_component_of_open_mpi(void **state)
     check_words(program, 3, UINT64_C(0x80000005) << 32 | (uint32_t)-17, 0, 3, "bcast");
 }
 
-static void test_generations_of_a_communicator(void **state)
+static void test_generations_of_a_communicator(UNUSED void **state)
 {
     const struct inspect_layout *layout = inspect_mpi_layout("component " OPEN_MPI_4);
     struct inspect_mpi mpi;
 
-    (void)state;
     assert_true(inspect_mpi_decode(layout, 3, UINT64_C(0x80000005) << 32 | 7, 0, &mpi));
     assert_int_equal(mpi.communicator, 3);
     assert_int_equal(mpi.generation, 0x80000005);
@@ -79,12 +71,11 @@ static void test_generations_of_a_communicator(void **state)
     assert_int_equal(mpi.generation, 0);
 }
 
-static void test_provider_under_open_mpi(void **state)
+static void test_provider_under_open_mpi(UNUSED void **state)
 {
     static const char program[] = "provider " OPEN_MPI_4;
     uint64_t any = SYNCHRONOUS_OF_OPEN_MPI | INT32_MAX;
 
-    (void)state;
     check_words(program, TAGGED, HAS_DATA | open_mpi_tag(0, 7), 0, 0, "tag 7");
     check_words(program, TAGGED, HAS_DATA | open_mpi_tag(5, 7) | SYNCHRONOUS_OF_OPEN_MPI, 0, 5,
                 "tag 7 synchronous");
@@ -97,9 +88,8 @@ static void test_provider_under_open_mpi(void **state)
     check_words(program, TAGGED, open_mpi_tag((1u << 29) - 1, -17), 0, (1u << 29) - 1, "bcast");
 }
 
-static void test_provider_under_mpich(void **state)
+static void test_provider_under_mpich(UNUSED void **state)
 {
-    (void)state;
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 0, 0, 7), 0, 0, "tag 7");
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(2, 4, 0, 7), 0, 4,
                 "tag 7 synchronous");
@@ -133,14 +123,13 @@ static uint64_t ucp_tag(uint64_t number, uint64_t kind, uint64_t rank, uint32_t 
     return (number << 4 | kind) << 48 | rank << 32 | tag;
 }
 
-static void test_libucp_under_mpich(void **state)
+static void test_libucp_under_mpich(UNUSED void **state)
 {
     static const uint64_t errors = UINT64_C(3) << 29, any_tag = 0x0fffffff,
                           any_source = UINT64_C(0xffff) << 32;
     const struct inspect_layout *layout = inspect_mpi_layout("ucp " MPICH_4_2);
     struct inspect_mpi mpi;
 
-    (void)state;
     check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(0, 0, 5, 7), 0, 0, "tag 7");
     check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(4, 0, 5, 7), errors, 4, "tag 7");
     check_words("ucp " MPICH_4_0, TAGGED, ucp_tag(4, 0, 0, 0), errors | any_tag, 4, "any tag");
@@ -166,9 +155,8 @@ static void test_libucp_under_mpich(void **state)
     assert_int_equal(inspect_mpi_source_bits(NULL), 0);
 }
 
-static void test_receives_that_are_kept_posted(void **state)
+static void test_receives_that_are_kept_posted(UNUSED void **state)
 {
-    (void)state;
     assert_true(inspect_mpi_is_kept_posted("ucp " MPICH_4_0, 2));
     assert_true(inspect_mpi_is_kept_posted("ucp " OPEN_MPI_4, 2));
     assert_false(inspect_mpi_is_kept_posted("ucp " MPICH_4_0, 1));
@@ -177,12 +165,11 @@ static void test_receives_that_are_kept_posted(void **state)
     assert_false(inspect_mpi_is_kept_posted("", 2));
 }
 
-static void test_mpich_names_the_part_of_a_communicator(void **state)
+static void test_mpich_names_the_part_of_a_communicator(UNUSED void **state)
 {
     const struct inspect_layout *layout = inspect_mpi_layout("provider " MPICH_4_0);
     struct inspect_mpi mpi;
 
-    (void)state;
     assert_true(inspect_mpi_decode(layout, TAGGED, mpich_tag(0, 4, 3, 2), 0, &mpi));
     assert_string_equal(mpi.part, "of a node");
     assert_true(mpi.is_of_node);
@@ -198,7 +185,7 @@ static void test_mpich_names_the_part_of_a_communicator(void **state)
     assert_null(mpi.part);
 }
 
-static void test_what_is_not_known_stays_numbers(void **state)
+static void test_what_is_not_known_stays_numbers(UNUSED void **state)
 {
     static const char *const unknown[] = {
         "",
@@ -221,7 +208,6 @@ static void test_what_is_not_known_stays_numbers(void **state)
     };
     struct inspect_mpi mpi;
 
-    (void)state;
     assert_null(inspect_mpi_layout(NULL));
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
         if (inspect_mpi_layout(unknown[i]) != NULL)
@@ -231,11 +217,10 @@ static void test_what_is_not_known_stays_numbers(void **state)
         inspect_mpi_decode(inspect_mpi_layout("provider " OPEN_MPI_4), UNTAGGED, 7, 0, &mpi));
 }
 
-static void test_predefined_communicators_have_names(void **state)
+static void test_predefined_communicators_have_names(UNUSED void **state)
 {
     const struct inspect_layout *layout = inspect_mpi_layout("component " OPEN_MPI_4);
 
-    (void)state;
     assert_string_equal(inspect_mpi_predefined(layout, 0), "MPI_COMM_WORLD");
     assert_string_equal(inspect_mpi_predefined(layout, 1), "MPI_COMM_SELF");
     assert_null(inspect_mpi_predefined(layout, 2));

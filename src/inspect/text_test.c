@@ -2,15 +2,9 @@
 /*
  * text_test.c - lines of a page are read one at a time, with any names of communicators.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "base/unit.h"
 #include "inspect/text.h"
 
 static void read_names(const char *text, struct inspect_line *lines, unsigned wanted)
@@ -23,11 +17,10 @@ static void read_names(const char *text, struct inspect_line *lines, unsigned wa
     assert_false(inspect_text_line(&at, &end));
 }
 
-static void test_a_name_may_be_empty(void **state)
+static void test_a_name_may_be_empty(UNUSED void **state)
 {
     struct inspect_line lines[4];
 
-    (void)state;
     read_names("context 5 2 \npeer 1 0\ncontext 6 2\ncontext 7 3 the halo\n", lines, 4);
     assert_int_equal(lines[0].kind, INSPECT_LINE_CONTEXT);
     assert_int_equal(lines[0].number, 5);
@@ -42,11 +35,10 @@ static void test_a_name_may_be_empty(void **state)
     assert_string_equal(lines[3].name, "the halo");
 }
 
-static void test_a_number_ends_with_its_line(void **state)
+static void test_a_number_ends_with_its_line(UNUSED void **state)
 {
     struct inspect_line lines[2];
 
-    (void)state;
     read_names("peer 1\n7\n", lines, 2);
     assert_int_equal(lines[0].kind, INSPECT_LINE_OTHER);
     assert_int_equal(lines[1].kind, INSPECT_LINE_OTHER);
@@ -54,7 +46,7 @@ static void test_a_number_ends_with_its_line(void **state)
     assert_int_equal(lines[0].kind, INSPECT_LINE_OTHER);
 }
 
-static void test_what_is_no_such_line_is_passed_over(void **state)
+static void test_what_is_no_such_line_is_passed_over(UNUSED void **state)
 {
     static const char *const wrong[] = {"context",
                                         "context 4294967296 1 x",
@@ -67,31 +59,28 @@ static void test_what_is_no_such_line_is_passed_over(void **state)
                                         "peer 99999999999999999999 1"};
     struct inspect_line line;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         read_names(wrong[i], &line, 1);
         assert_int_equal(line.kind, INSPECT_LINE_OTHER);
     }
 }
 
-static void test_a_long_name_is_cut(void **state)
+static void test_a_long_name_is_cut(UNUSED void **state)
 {
     char text[200] = "context 1 2 ";
     struct inspect_line line;
 
-    (void)state;
     memset(text + strlen(text), 'x', 150);
     read_names(text, &line, 1);
     assert_int_equal(strlen(line.name), INSPECT_NAME_TEXT - 1);
 }
 
 /* A program may call a communicator " read_fallbacks=7". */
-static void test_statistics_are_in_the_first_line(void **state)
+static void test_statistics_are_in_the_first_line(UNUSED void **state)
 {
     static const char text[] = "rank=0 sent_bytes_eager=10 sent_bytes_rndv=5 read_fallbacks=3\n"
                                "context 5 2  read_fallbacks=7 sent_bytes_eager=9\n";
 
-    (void)state;
     assert_int_equal(inspect_text_sum(text, "read_fallbacks="), 3);
     assert_int_equal(inspect_text_sum(text, "sent_bytes_"), 15);
     assert_int_equal(inspect_text_sum(text, "bytes_"), 0);

@@ -3,18 +3,12 @@
  * walk_test.c - the list of endpoints of a process, intact and in corrupt memory; and queues
  * that take for ever.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/unit.h"
 #include "inspect/budget.h"
 #include "inspect/walk.h"
 
@@ -32,11 +26,11 @@ static uint64_t address_of(uint32_t node)
     return (uint64_t)(uintptr_t)&nodes[node];
 }
 
-static int read_nodes(const struct inspect_source *source, uint64_t at, void *to, size_t size)
+static int read_nodes(UNUSED const struct inspect_source *source, uint64_t at, void *to,
+                      size_t size)
 {
     uint64_t begin = (uint64_t)(uintptr_t)nodes;
 
-    (void)source;
     if (at < begin || at - begin > sizeof nodes - size)
         return -EFAULT;
     memcpy(to, (const unsigned char *)nodes + (at - begin), size);
@@ -63,12 +57,11 @@ static int walk(uint64_t endpoints[INSPECT_ENDPOINTS_MAX], uint32_t *count)
     return err;
 }
 
-static void test_all_in_their_order(void **state)
+static void test_all_in_their_order(UNUSED void **state)
 {
     uint64_t endpoints[INSPECT_ENDPOINTS_MAX];
     uint32_t count;
 
-    (void)state;
     for (uint32_t length = 0; length <= INSPECT_ENDPOINTS_MAX; length += 128) {
         make_list(length);
         assert_int_equal(walk(endpoints, &count), 0);
@@ -77,12 +70,11 @@ static void test_all_in_their_order(void **state)
 }
 
 /* A list that returns to one of its endpoints names each of them once. */
-static void test_ring(void **state)
+static void test_ring(UNUSED void **state)
 {
     uint64_t endpoints[INSPECT_ENDPOINTS_MAX];
     uint32_t count;
 
-    (void)state;
     for (uint32_t back = 1; back <= 10; back++) {
         *make_list(10) = address_of(back);
         assert_int_equal(walk(endpoints, &count), 0);
@@ -90,24 +82,22 @@ static void test_ring(void **state)
     }
 }
 
-static void test_too_many(void **state)
+static void test_too_many(UNUSED void **state)
 {
     uint64_t endpoints[INSPECT_ENDPOINTS_MAX];
     uint32_t count;
 
-    (void)state;
     make_list(NODES);
     assert_int_equal(walk(endpoints, &count), 0);
     assert_int_equal(count, INSPECT_ENDPOINTS_MAX);
 }
 
 /* The endpoints before a damaged address are found. */
-static void test_not_readable(void **state)
+static void test_not_readable(UNUSED void **state)
 {
     uint64_t endpoints[INSPECT_ENDPOINTS_MAX];
     uint32_t count;
 
-    (void)state;
     *make_list(3) = 8;
     assert_int_equal(walk(endpoints, &count), -EFAULT);
     assert_int_equal(count, 4);
@@ -128,11 +118,11 @@ static uint64_t fake_clock(void)
 }
 
 /* The memory has a pool at EP, in the layout below, and live objects everywhere else. */
-static int read_hostile(const struct inspect_source *source, uint64_t at, void *to, size_t size)
+static int read_hostile(UNUSED const struct inspect_source *source, uint64_t at, void *to,
+                        size_t size)
 {
     const uint64_t pool[] = {UINT64_C(1) << 40, SLOTS, 0, STRIDE, 1};
 
-    (void)source;
     reads++;
     memset(to, 0xff, size);
     if (at - EP < sizeof pool)
@@ -168,11 +158,10 @@ static int walk_hostile(uint64_t reads_most, uint64_t time_ns, uint32_t *seen)
     return err;
 }
 
-static void test_reads_are_counted(void **state)
+static void test_reads_are_counted(UNUSED void **state)
 {
     uint32_t seen;
 
-    (void)state;
     assert_int_equal(walk_hostile(1000, CLOCK_S * 3600, &seen), -ETIME);
     assert_int_equal(reads, 1000);
     assert_true(seen > 100);
@@ -180,11 +169,10 @@ static void test_reads_are_counted(void **state)
     assert_int_equal(seen, SLOTS); /* all slots */
 }
 
-static void test_time_is_counted(void **state)
+static void test_time_is_counted(UNUSED void **state)
 {
     uint32_t seen;
 
-    (void)state;
     clock_set(fake_clock);
     assert_int_equal(walk_hostile(UINT64_MAX, 500, &seen), -ETIME);
     clock_set(NULL);

@@ -12,6 +12,7 @@
  * an age may be too small by the time between two checks, but never too large.  A check covers
  * at most PLACES_EACH_CHECK places; a larger pool is covered by several checks in turn.
  */
+#include "base/array.h"
 #include "core/core.h"
 #include "lib/inspect.h"
 
@@ -23,15 +24,8 @@ static void ages_note(struct inspect_ages *ages, const struct pool *pool, uint64
 
     if (live == 0)
         return;
-    if (ages->places < places) {
-        struct inspect_age *more = mem_realloc(ages->seen, places * sizeof *more);
-
-        if (more == NULL)
-            return; /* an object without a note has no age */
-        memset(more + ages->places, 0, (places - ages->places) * sizeof *more);
-        ages->seen = more;
-        ages->places = places;
-    }
+    if (!array_reserve_zeroed(ages->seen, ages->places, places))
+        return; /* an object without a note has no age */
     if (places <= PLACES_EACH_CHECK)
         ages->next = 0;
     for (uint32_t i = 0; live != 0 && i < places && i < PLACES_EACH_CHECK; i++) {

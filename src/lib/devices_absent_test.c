@@ -4,27 +4,19 @@
  * request one, and is otherwise like any other.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <matchbox/device.h>
 #include <matchbox/matchbox.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "base/unit.h"
 
 static char said[600];
 static int lines;
 
-static void keep_line(void *arg, enum log_level level, const char *text)
+static void keep_line(UNUSED void *arg, enum log_level level, const char *text)
 {
-    (void)arg;
     (void)level;
     snprintf(said, sizeof said, "%s", text);
     lines++;
@@ -53,9 +45,8 @@ static void refuses(const char *param)
     assert_non_null(strstr(said, "built without devices"));
 }
 
-static void what_asks_for_a_device_is_refused(void **state)
+static void what_asks_for_a_device_is_refused(UNUSED void **state)
 {
-    (void)state;
     refuses("DEVICE=soft");
     refuses("DEVICE=soft-thread");
     refuses("DEVICE=soft-process");
@@ -63,29 +54,26 @@ static void what_asks_for_a_device_is_refused(void **state)
     refuses("MATCH=device");
 }
 
-static void what_asks_for_none_is_not(void **state)
+static void what_asks_for_none_is_not(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(open_with("DEVICE=none"), 0);
     assert_int_equal(open_with("MATCH=software"), 0);
     assert_int_equal(open_with("DEVICE_LIST=7"), 0);
 }
 
-static void there_is_no_backend(void **state)
+static void there_is_no_backend(UNUSED void **state)
 {
     struct mbx_device_info info;
 
-    (void)state;
     assert_int_equal(mbx_device_get(0, &info, sizeof info), -ENOENT);
 }
 
-static void parameters_and_statistics_say_so(void **state)
+static void parameters_and_statistics_say_so(UNUSED void **state)
 {
     struct mbx_param param;
     struct mbx_stat stat;
     int params = 0, stats = 0;
 
-    (void)state;
     for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++)
         params += strstr(param.help, "without devices") != NULL;
     for (unsigned i = 0; mbx_stat_get(i, &stat, sizeof stat) == 0; i++)

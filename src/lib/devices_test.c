@@ -3,20 +3,16 @@
  * devices_test.c - the list of mbx_device_get().
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include <matchbox/device.h>
+#include <string.h>
 
-static void every_backend_says_one_line(void **state)
+#include "base/unit.h"
+
+static void every_backend_says_one_line(UNUSED void **state)
 {
     struct mbx_device_info info;
     unsigned count = 0;
 
-    (void)state;
     for (; mbx_device_get(count, &info, sizeof info) == 0; count++) {
         assert_true(info.name[0] != '\0' && info.about[0] != '\0' && info.detail[0] != '\0');
         assert_null(strchr(info.detail, '\n'));

@@ -7,13 +7,11 @@
  *
  * history_random.c makes the histories: short ones over a tiny domain, and deep ones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "base/unit.h"
 #include "match/history.h"
 
 static unsigned long long seed_first = 1, seed_count = 20000;
@@ -31,11 +29,10 @@ static void must_agree(struct history *h, const char *label, uint64_t seed)
     fail();
 }
 
-static void random_histories_agree_with_the_oracle(void **state)
+static void random_histories_agree_with_the_oracle(UNUSED void **state)
 {
     struct history h;
 
-    (void)state;
     for (uint64_t seed = seed_first; seed - seed_first < seed_count; seed++) {
         history_make(&h, seed);
         must_agree(&h, "seed", seed);

@@ -2,12 +2,7 @@
 /*
  * match_testing.c - an engine whose invariants are checked after each operation.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "base/unit.h"
 #include "match/match_testing.h"
 
 void bench_init(struct bench *b, uint64_t first_seq)

@@ -4,22 +4,16 @@
  *
  * R1 to R9 are the rules of docs/internals/matching.md; R8 is the library's own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/base.h"
+#include "base/unit.h"
 #include "match/match_testing.h"
 
 /* ---- the rules, one by one ------------------------------------------------- */
 
-static void r1_a_message_goes_to_the_earliest_posted_receive(void **state)
+static void r1_a_message_goes_to_the_earliest_posted_receive(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_post(&b, 0, 2, 7, 0);
     bench_post(&b, 1, 2, 0, ANY_TAG);
@@ -32,11 +26,11 @@ static void r1_a_message_goes_to_the_earliest_posted_receive(void **state)
 
 /* A shared matcher that keeps a list for each source loses the order between these
  * two and gives the message to the second. */
-static void an_any_source_receive_posted_before_a_directed_one_keeps_its_message(void **state)
+static void
+an_any_source_receive_posted_before_a_directed_one_keeps_its_message(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_post(&b, 0, MBX_MATCH_ANY_SOURCE, 7, 0);
     bench_post(&b, 1, 2, 7, 0);
@@ -49,11 +43,10 @@ static void an_any_source_receive_posted_before_a_directed_one_keeps_its_message
     mbx_match_fini(&b.m);
 }
 
-static void r2_a_receive_takes_the_earliest_message(void **state)
+static void r2_a_receive_takes_the_earliest_message(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_arrive(&b, 0, 2, 7);
     bench_arrive(&b, 1, 3, 7);
@@ -64,11 +57,10 @@ static void r2_a_receive_takes_the_earliest_message(void **state)
     mbx_match_fini(&b.m);
 }
 
-static void r3_a_later_message_may_be_taken_before_one_that_cannot_match(void **state)
+static void r3_a_later_message_may_be_taken_before_one_that_cannot_match(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_arrive(&b, 0, 2, 7);
     bench_arrive(&b, 1, 2, 8);
@@ -77,11 +69,10 @@ static void r3_a_later_message_may_be_taken_before_one_that_cannot_match(void **
     mbx_match_fini(&b.m);
 }
 
-static void r4_a_receive_is_posted_only_if_no_message_waits_for_it(void **state)
+static void r4_a_receive_is_posted_only_if_no_message_waits_for_it(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_arrive(&b, 0, 2, 7);
     assert_int_equal(bench_post(&b, 0, 2, 7, 0), 0);
@@ -92,12 +83,11 @@ static void r4_a_receive_is_posted_only_if_no_message_waits_for_it(void **state)
     mbx_match_fini(&b.m);
 }
 
-static void r5_peek_says_what_the_receive_would_take_and_takes_nothing(void **state)
+static void r5_peek_says_what_the_receive_would_take_and_takes_nothing(UNUSED void **state)
 {
     struct mbx_match_envelope any = {.context_id = 1, .source = MBX_MATCH_ANY_SOURCE};
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     assert_null(mbx_match_peek(&b.m, &any, ANY_TAG));
     bench_arrive(&b, 0, 2, 7);
@@ -109,12 +99,11 @@ static void r5_peek_says_what_the_receive_would_take_and_takes_nothing(void **st
     mbx_match_fini(&b.m);
 }
 
-static void r5_nobody_else_sees_an_extracted_message(void **state)
+static void r5_nobody_else_sees_an_extracted_message(UNUSED void **state)
 {
     struct mbx_match_envelope any = {.context_id = 1, .source = MBX_MATCH_ANY_SOURCE};
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_arrive(&b, 0, 2, 7);
     bench_arrive(&b, 1, 2, 8);
@@ -126,11 +115,11 @@ static void r5_nobody_else_sees_an_extracted_message(void **state)
     mbx_match_fini(&b.m);
 }
 
-static void r6_a_cancelled_receive_never_matches_and_the_rest_keep_their_order(void **state)
+static void
+r6_a_cancelled_receive_never_matches_and_the_rest_keep_their_order(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_post(&b, 0, 2, 7, 0);
     bench_post(&b, 1, MBX_MATCH_ANY_SOURCE, 7, 0);
@@ -143,11 +132,10 @@ static void r6_a_cancelled_receive_never_matches_and_the_rest_keep_their_order(v
     mbx_match_fini(&b.m);
 }
 
-static void r6_a_receive_that_has_matched_cannot_be_cancelled(void **state)
+static void r6_a_receive_that_has_matched_cannot_be_cancelled(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_post(&b, 0, 2, 7, 0);
     bench_arrive(&b, 0, 2, 7);
@@ -161,7 +149,7 @@ static void r6_a_receive_that_has_matched_cannot_be_cancelled(void **state)
 
 /* Sizes are outside the entries, where the engine cannot see them: the short receive that was
  * posted first takes the long message. */
-static void r7_length_takes_no_part(void **state)
+static void r7_length_takes_no_part(UNUSED void **state)
 {
     struct sized_recv {
         size_t size;
@@ -175,7 +163,6 @@ static void r7_length_takes_no_part(void **state)
     struct mbx_match_recv *met;
     struct mbx_match m;
 
-    (void)state;
     mbx_match_init(&m, NULL);
     assert_int_equal(mbx_match_post(&m, &small.match, &none), 0);
     assert_int_equal(mbx_match_post(&m, &large.match, &none), 0);
@@ -184,12 +171,11 @@ static void r7_length_takes_no_part(void **state)
     mbx_match_fini(&m);
 }
 
-static void r9_wildcards_do_not_cross_context_ids(void **state)
+static void r9_wildcards_do_not_cross_context_ids(UNUSED void **state)
 {
     struct mbx_match_envelope any = {.context_id = 0xffff0001, .source = MBX_MATCH_ANY_SOURCE};
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_post(&b, 0, MBX_MATCH_ANY_SOURCE, 0, ANY_TAG);
     assert_null(
@@ -200,11 +186,10 @@ static void r9_wildcards_do_not_cross_context_ids(void **state)
     mbx_match_fini(&b.m);
 }
 
-static void every_tag_bit_is_compared_unless_it_is_ignored(void **state)
+static void every_tag_bit_is_compared_unless_it_is_ignored(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     for (int bit = 0; bit < 64; bit++) {
         uint64_t one = 1ull << bit;
 
@@ -219,11 +204,10 @@ static void every_tag_bit_is_compared_unless_it_is_ignored(void **state)
 }
 /* ---- misuse, reuse, ages, counters ----------------------------------------- */
 
-static void a_second_cancel_is_refused(void **state)
+static void a_second_cancel_is_refused(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     assert_false(mbx_match_cancel(&b.m, &b.r[0])); /* never posted */
     bench_post(&b, 0, 2, 7, 0);
@@ -234,11 +218,10 @@ static void a_second_cancel_is_refused(void **state)
     mbx_match_fini(&b.m);
 }
 
-static void a_second_claim_is_refused(void **state)
+static void a_second_claim_is_refused(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     assert_false(mbx_match_extract(&b.m, &b.g[0])); /* never arrived */
     bench_arrive(&b, 0, 2, 7);
@@ -252,11 +235,10 @@ static void a_second_claim_is_refused(void **state)
     mbx_match_fini(&b.m);
 }
 
-static void entries_are_used_again_in_any_state(void **state)
+static void entries_are_used_again_in_any_state(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     for (int round = 0; round < 3; round++) {
         assert_int_equal(bench_post(&b, 0, 2, 7, 0), -1); /* matched, cancelled, matched at
@@ -272,11 +254,10 @@ static void entries_are_used_again_in_any_state(void **state)
     mbx_match_fini(&b.m);
 }
 
-static void fini_gives_queued_entries_back(void **state)
+static void fini_gives_queued_entries_back(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_post(&b, 0, 2, 7, 0);
     bench_arrive(&b, 0, 2, 8);
@@ -306,21 +287,18 @@ static void ages_may_pass(uint64_t wrap)
     mbx_match_fini(&b.m);
 }
 
-static void order_holds_when_ages_pass_2_to_the_32(void **state)
+static void order_holds_when_ages_pass_2_to_the_32(UNUSED void **state)
 {
-    (void)state;
     ages_may_pass(1ull << 32);
 }
 
-static void order_holds_when_ages_pass_2_to_the_63(void **state)
+static void order_holds_when_ages_pass_2_to_the_63(UNUSED void **state)
 {
-    (void)state;
     ages_may_pass(1ull << 63);
 }
 
-static void order_holds_when_ages_pass_2_to_the_64(void **state)
+static void order_holds_when_ages_pass_2_to_the_64(UNUSED void **state)
 {
-    (void)state;
     ages_may_pass(0);
 }
 

@@ -4,30 +4,25 @@
  * probes, the counters of searches, and mbx_match_is_valid(), which must detect each broken
  * invariant.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/unit.h"
 #include "match/deep.h"
 #include "match/match_testing.h"
 
 /* ---- behaviour that depends on the engine's structure ----------------------- */
 
 /* Eight entries wait at any time, and the oldest leaves when a new one comes. */
-static void order_holds_when_the_oldest_goes_and_another_comes(void **state)
+static void order_holds_when_the_oldest_goes_and_another_comes(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     for (int i = 0; i < 200; i++) {
         assert_int_equal(bench_post(&b, i % 9, 2, 7, 0), -1);
@@ -45,7 +40,7 @@ static void order_holds_when_the_oldest_goes_and_another_comes(void **state)
 }
 
 /* The oldest entry of a queue of any length is taken without a table or an allocation. */
-static void what_goes_in_its_order_needs_no_table(void **state)
+static void what_goes_in_its_order_needs_no_table(UNUSED void **state)
 {
     enum { COUNT = 1000 };
     static struct mbx_match_recv recvs[COUNT];
@@ -54,7 +49,6 @@ static void what_goes_in_its_order_needs_no_table(void **state)
     struct mbx_match_recv *recv;
     struct mbx_match m;
 
-    (void)state;
     memset(recvs, 0, sizeof recvs);
     memset(msgs, 0, sizeof msgs);
     mbx_match_init(&m, NULL);
@@ -77,14 +71,13 @@ static void what_goes_in_its_order_needs_no_table(void **state)
 }
 
 /* The guarantee of match.h: walked queues never allocate memory. */
-static void short_queues_allocate_nothing(void **state)
+static void short_queues_allocate_nothing(UNUSED void **state)
 {
     struct mbx_match_recv recvs[16] = {0};
     struct mbx_match_msg msgs[16] = {0}, *msg;
     struct mbx_match_recv *recv;
     struct mbx_match m;
 
-    (void)state;
     mbx_match_init(&m, NULL);
     for (uint32_t i = 0; i < 16; i++) {
         recvs[i].envelope = (struct mbx_match_envelope){1, i, 5};
@@ -103,11 +96,10 @@ static void short_queues_allocate_nothing(void **state)
 }
 
 /* Entries leave tables in each way, and are used again. */
-static void entries_of_tables_are_used_again(void **state)
+static void entries_of_tables_are_used_again(UNUSED void **state)
 {
     struct bench b = {0};
 
-    (void)state;
     mbx_match_init(&b.m, &(struct mbx_match_options){.short_max = 1});
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < 6; i++)
@@ -147,9 +139,8 @@ static int arrive_kind(struct bench *b, int i, int kind)
 
 /* For every set of kinds: a queue grows until it is no longer walked, is searched from its end,
  * shrinks until it is walked, and to nothing, and begins again. */
-static void queues_grow_and_shrink_in_every_mix_of_classes(void **state)
+static void queues_grow_and_shrink_in_every_mix_of_classes(UNUSED void **state)
 {
-    (void)state;
     for (int mix = 1; mix < 16; mix++) {
         struct bench b = {0};
 
@@ -187,11 +178,10 @@ static void queues_grow_and_shrink_in_every_mix_of_classes(void **state)
 
 /* With one class in use there is one table: its messages have no nodes, whichever class it
  * is. */
-static void the_class_in_use_is_the_primary_one(void **state)
+static void the_class_in_use_is_the_primary_one(UNUSED void **state)
 {
     struct bench b = {0};
 
-    (void)state;
     mbx_match_init(&b.m, &(struct mbx_match_options){.short_max = 1});
     for (int kind = 0; kind < 4; kind++) {
         for (int i = 0; i < 4; i++)
@@ -208,7 +198,7 @@ static void the_class_in_use_is_the_primary_one(void **state)
 
 /* All receives are of one class, and only that class is searched, but some did not fit into its
  * table. */
-static void a_receive_that_found_no_space_in_its_table_is_met(void **state)
+static void a_receive_that_found_no_space_in_its_table_is_met(UNUSED void **state)
 {
     enum { COUNT = 1000 };
     static struct mbx_match_recv recvs[COUNT];
@@ -217,7 +207,6 @@ static void a_receive_that_found_no_space_in_its_table_is_met(void **state)
     struct mbx_match_recv *recv;
     struct mbx_match m;
 
-    (void)state;
     memset(recvs, 0, sizeof recvs);
     mbx_match_init(&m, &(struct mbx_match_options){.short_max = 1});
     for (uint64_t i = 0; i < COUNT; i++) {
@@ -239,7 +228,7 @@ static void a_receive_that_found_no_space_in_its_table_is_met(void **state)
 
 /* The tables are searched first.  Receives that they lack are walked if they are few, and go
  * into the tables after a walk without a match or a long one, or if they are many. */
-static void receives_come_into_tables_late(void **state)
+static void receives_come_into_tables_late(UNUSED void **state)
 {
     enum { COUNT = 100 };
     static struct mbx_match_recv r[COUNT];
@@ -247,7 +236,6 @@ static void receives_come_into_tables_late(void **state)
     struct mbx_match_msg *msg;
     struct mbx_match m;
 
-    (void)state;
     memset(r, 0, sizeof r);
     mbx_match_init(&m, NULL);
     for (uint64_t i = 0; i < COUNT; i++) {
@@ -292,7 +280,7 @@ static void receives_come_into_tables_late(void **state)
     mbx_match_fini(&m);
 }
 
-static void messages_are_indexed_late(void **state)
+static void messages_are_indexed_late(UNUSED void **state)
 {
     enum { COUNT = 102 };
     static struct mbx_match_msg g[COUNT];
@@ -300,7 +288,6 @@ static void messages_are_indexed_late(void **state)
     struct mbx_match_recv *recv;
     struct mbx_match m;
 
-    (void)state;
     memset(g, 0, sizeof g);
     mbx_match_init(&m, NULL);
     for (uint64_t i = 0; i < COUNT; i++) {
@@ -335,14 +322,13 @@ static void messages_are_indexed_late(void **state)
 /* All receives hash to two buckets, with two prints, and most pass these because they are
  * full.  When these buckets have emptied, the others are still found, and a new receive with
  * the same envelope comes after them. */
-static void a_receive_that_passed_a_full_bucket_is_not_forgotten(void **state)
+static void a_receive_that_passed_a_full_bucket_is_not_forgotten(UNUSED void **state)
 {
     enum { COUNT = 40, GONE = 30 };
     struct mbx_match_recv r[COUNT] = {0}, again[COUNT] = {0};
     struct mbx_match_msg *msg;
     struct mbx_match m;
 
-    (void)state;
     mbx_match_init(&m, &(struct mbx_match_options){.short_max = 1, .hash_bits = 1});
     for (uint64_t i = 0; i < COUNT; i++) {
         r[i].envelope = again[i].envelope = (struct mbx_match_envelope){1, 2, i};
@@ -366,7 +352,7 @@ static void a_receive_that_passed_a_full_bucket_is_not_forgotten(void **state)
 
 /* Receives that go into a table at once, each with its own envelope, use at most 37 bytes of it
  * each. */
-static void tables_are_no_larger_than_they_have_to_be(void **state)
+static void tables_are_no_larger_than_they_have_to_be(UNUSED void **state)
 {
     static const uint32_t counts[] = {57, 112, 113, 1000, 1793, 4000};
     static struct mbx_match_recv r[4000];
@@ -374,7 +360,6 @@ static void tables_are_no_larger_than_they_have_to_be(void **state)
     struct mbx_match_msg *msg;
     struct mbx_match m;
 
-    (void)state;
     for (size_t k = 0; k < ARRAY_COUNT(counts); k++) {
         memset(r, 0, sizeof r);
         mbx_match_init(&m, NULL);
@@ -414,12 +399,11 @@ static void six_messages(struct bench *b)
         assert_int_equal(bench_arrive(b, i, i < 4 ? 2 : 3, (uint64_t)(i < 4 ? i : i - 1)), -1);
 }
 
-static void what_a_probe_has_found_is_not_searched_again(void **state)
+static void what_a_probe_has_found_is_not_searched_again(UNUSED void **state)
 {
     struct bench b;
     uint64_t steps;
 
-    (void)state;
     six_messages(&b);
     assert_ptr_equal(probe(&b, 3, 0, ANY_TAG), &b.g[4]);
     steps = steps_of(&b);
@@ -434,11 +418,10 @@ static void what_a_probe_has_found_is_not_searched_again(void **state)
 
 /* The remembered message is the oldest that the probe accepts, not the oldest that the receive
  * accepts. */
-static void a_probe_says_nothing_about_receives_that_accept_more(void **state)
+static void a_probe_says_nothing_about_receives_that_accept_more(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     six_messages(&b);
     assert_ptr_equal(probe(&b, 3, 3, 0), &b.g[4]);
     assert_int_equal(bench_post(&b, 0, ANY, 3, 0), 3); /* from any source it is another
@@ -454,11 +437,10 @@ static void a_probe_says_nothing_about_receives_that_accept_more(void **state)
     mbx_match_fini(&b.m);
 }
 
-static void a_probe_is_forgotten_when_a_message_leaves(void **state)
+static void a_probe_is_forgotten_when_a_message_leaves(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     six_messages(&b);
     assert_ptr_equal(probe(&b, 3, 3, 0), &b.g[4]);
     assert_true(mbx_match_extract(&b.m, &b.g[4]));
@@ -473,12 +455,11 @@ static void a_probe_is_forgotten_when_a_message_leaves(void **state)
 
 /* The result of a probe stays valid when messages arrive, and when receives are posted and
  * cancelled. */
-static void a_probe_is_remembered_while_messages_arrive(void **state)
+static void a_probe_is_remembered_while_messages_arrive(UNUSED void **state)
 {
     struct bench b;
     uint64_t steps;
 
-    (void)state;
     six_messages(&b);
     assert_ptr_equal(probe(&b, 3, 3, 0), &b.g[4]);
     assert_int_equal(bench_arrive(&b, 6, 3, 3), -1);
@@ -495,12 +476,11 @@ static void a_probe_is_remembered_while_messages_arrive(void **state)
 }
 
 /* A find without a match and the keep after it count as one search, like an arrival. */
-static void kept_messages_are_searched_for_once(void **state)
+static void kept_messages_are_searched_for_once(UNUSED void **state)
 {
     struct mbx_match_counters count;
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     b.g[0].envelope = (struct mbx_match_envelope){.context_id = 1, .source = 2, .tag = 3};
     assert_null(mbx_match_find(&b.m, &b.g[0].envelope));
@@ -517,13 +497,12 @@ static void kept_messages_are_searched_for_once(void **state)
 }
 
 /* In short queues all entries up to the match are compared. */
-static void searches_are_counted_entry_by_entry(void **state)
+static void searches_are_counted_entry_by_entry(UNUSED void **state)
 {
     struct mbx_match_envelope absent = {.context_id = 1, .source = 9, .tag = 9};
     struct mbx_match_counters counters, *count = &counters;
     struct bench b;
 
-    (void)state;
     bench_init(&b, 0);
     bench_post(&b, 0, 2, 0, 0); /* nothing to compare with */
     bench_post(&b, 1, 2, 1, 0);
@@ -555,12 +534,11 @@ static void searches_are_counted_entry_by_entry(void **state)
 
 /* Counters that are derived from ages are correct when the ages wrap, and in an engine that did
  * little. */
-static void counters_of_the_least_are_right(void **state)
+static void counters_of_the_least_are_right(UNUSED void **state)
 {
     struct mbx_match_counters count;
     struct bench b;
 
-    (void)state;
     bench_init(&b, UINT64_MAX);
     mbx_match_counters_get(&b.m, &count);
     assert_int_equal(count.posted + count.arrived + count.searches + count.search_steps, 0);
@@ -607,9 +585,8 @@ static int walk_past_the_end(bool is_of_msgs)
 }
 
 /* A walk with a wrong count never returns the head of the list. */
-static void the_head_is_never_found(void **state)
+static void the_head_is_never_found(UNUSED void **state)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         int status = walk_past_the_end(i != 0);
 
@@ -619,12 +596,11 @@ static void the_head_is_never_found(void **state)
 }
 
 /* mbx_match_is_valid() is useful only if it detects each invariant that it names. */
-static void broken_invariants_are_seen(void **state)
+static void broken_invariants_are_seen(UNUSED void **state)
 {
     struct bench b;
     struct mbx_match good;
 
-    (void)state;
     bench_init(&b, 0);
     bench_post(&b, 0, 2, 0, 0);
     bench_post(&b, 1, 2, 1, 0);
@@ -671,14 +647,13 @@ static void broken_invariants_are_seen(void **state)
 }
 
 /* As above, with queues that use tables from the second entry on. */
-static void broken_tables_are_seen(void **state)
+static void broken_tables_are_seen(UNUSED void **state)
 {
     struct mbx_match_options options = {.short_max = 1, .classes = 2};
     struct mbx_match_envelope absent = {1, 4, 5}, absent_any = {1, MBX_MATCH_ANY_SOURCE, 6};
     struct mbx_match_deep good;
     struct bench b;
 
-    (void)state;
     b = (struct bench){0};
     mbx_match_init(&b.m, &options);
     for (int i = 0; i < 3; i++)

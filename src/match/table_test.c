@@ -6,14 +6,10 @@
  * with clusters is correct and slow, so no other test detects it; this test measures the
  * longest run of full buckets, which bounds the length of a search.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <cmocka.h>
-
 #include "base/base.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/unit.h"
 #include "match/deep.h"
 
 #define SEEDS    300
@@ -126,11 +122,10 @@ static uint32_t crowd(uint64_t seed, struct mbx_match_envelope (*make)(uint32_t 
     return run;
 }
 
-static void no_kind_of_envelopes_crowds_a_table(void **state)
+static void no_kind_of_envelopes_crowds_a_table(UNUSED void **state)
 {
     struct random r;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         random_seed(&r, seed);
         for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
@@ -189,12 +184,11 @@ static void add(struct table *t, uint64_t mask, uintptr_t head)
 }
 
 /* table_put() refuses a group that is there, whatever other prints are there. */
-static void what_is_in_a_table_is_not_put_there(void **state)
+static void what_is_in_a_table_is_not_put_there(UNUSED void **state)
 {
     uint64_t masks[] = {UINT64_MAX, UINT64_MAX >> 8, UINT64_C(3) << 62};
     struct table t;
 
-    (void)state;
     for (size_t k = 0; k < ARRAY_COUNT(masks); k++) {
         table_init(&t);
         for (uintptr_t i = 1; i <= 50; i++)
@@ -209,7 +203,7 @@ static void what_is_in_a_table_is_not_put_there(void **state)
 
 /* A table grows to twice its groups; or for all further ones, up to a multiple of its
  * groups. */
-static void a_table_grows_for_those_that_come(void **state)
+static void a_table_grows_for_those_that_come(UNUSED void **state)
 {
     static const struct {
         uint64_t further;
@@ -219,7 +213,6 @@ static void a_table_grows_for_those_that_come(void **state)
     uint64_t mask = UINT64_MAX;
     struct table t;
 
-    (void)state;
     for (size_t k = 0; k < ARRAY_COUNT(cases); k++) {
         table_init(&t);
         for (uintptr_t i = 1; i <= 56; i++)
@@ -242,12 +235,11 @@ static void remove_head(struct table *t, uint64_t mask, uintptr_t head)
     table_remove(t, group);
 }
 
-static void groups_are_found_again_however_often_the_table_grows(void **state)
+static void groups_are_found_again_however_often_the_table_grows(UNUSED void **state)
 {
     struct table t;
     uint64_t mask = UINT64_MAX;
 
-    (void)state;
     table_init(&t);
     assert_null(find(&t, mask, 1).bucket);
     for (uintptr_t i = 1; i <= 5000; i++) {
@@ -262,12 +254,11 @@ static void groups_are_found_again_however_often_the_table_grows(void **state)
 }
 
 /* Keys that are used only once must not make a table grow that holds few at a time. */
-static void places_of_empty_groups_are_used_again(void **state)
+static void places_of_empty_groups_are_used_again(UNUSED void **state)
 {
     struct table t;
     uint64_t mask = UINT64_MAX;
 
-    (void)state;
     table_init(&t);
     for (uintptr_t i = 1; i <= 100000; i++) {
         add(&t, mask, i);
@@ -282,13 +273,12 @@ static void places_of_empty_groups_are_used_again(void **state)
 
 /* Groups with similar hashes need the same buckets, and displace each other: more pass a bucket
  * than can be counted.  After they are removed, searches end as early as before. */
-static void groups_that_want_one_bucket_are_found_and_forgotten(void **state)
+static void groups_that_want_one_bucket_are_found_and_forgotten(UNUSED void **state)
 {
     struct table t;
     uint64_t masks[] = {UINT64_MAX >> 8, UINT64_MAX >> 3, UINT64_C(1) << 63};
     struct random r;
 
-    (void)state;
     table_init(&t);
     for (size_t k = 0; k < ARRAY_COUNT(masks); k++) {
         for (uintptr_t most = 16; most <= 1024; most *= 8) {
@@ -316,13 +306,12 @@ static void groups_that_want_one_bucket_are_found_and_forgotten(void **state)
     }
 }
 
-static void a_table_that_cannot_grow_stays_as_it_was(void **state)
+static void a_table_that_cannot_grow_stays_as_it_was(UNUSED void **state)
 {
     struct table t;
     uint64_t mask = UINT64_MAX;
     uintptr_t next = 1;
 
-    (void)state;
     table_init(&t);
     while (table_has_space(&t) || t.limit == 0)
         add(&t, mask, next++);

@@ -6,18 +6,13 @@
  * tables to be made and freed.  For ThreadSanitizer: any report means that the engines share
  * memory.
  */
+#include <matchbox/match.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
-#include <matchbox/match.h>
+#include "base/unit.h"
 
 #define DEPTH  3000
 #define ROUNDS 3
@@ -107,12 +102,11 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void test_two_engines_two_threads(void **state)
+static void test_two_engines_two_threads(UNUSED void **state)
 {
     static struct worker workers[2] = {{.context_id = 1}, {.context_id = 2}};
     pthread_t threads[2];
 
-    (void)state;
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     for (int i = 0; i < 2; i++) {

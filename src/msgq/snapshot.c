@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/mem.h"
 #include "inspect/blocks.h"
 #include "inspect/job.h"
@@ -36,20 +37,6 @@ bool snapshot_belongs(const struct msgq_snapshot *snapshot,
            communicator->number == (is_mpi ? mpi->communicator : entry->context_id);
 }
 
-static int communicator_reserve(struct msgq_snapshot *snapshot)
-{
-    uint32_t count = snapshot->communicator_count;
-    struct msgq_communicator *more;
-
-    if (count != 0 && (count < 8 || (count & (count - 1)) != 0))
-        return 0;
-    more = mem_realloc(snapshot->communicators, (count < 8 ? 8 : 2 * count) * sizeof *more);
-    if (more == NULL)
-        return -ENOMEM;
-    snapshot->communicators = more;
-    return 0;
-}
-
 /* The communicator of an envelope, made if needed; NULL: no memory. */
 static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot,
                                                   uint32_t endpoint,
@@ -63,7 +50,8 @@ static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot
         if (snapshot->communicators[i].endpoint == endpoint &&
             snapshot_belongs(snapshot, &snapshot->communicators[i], entry, &mpi))
             return &snapshot->communicators[i];
-    if (communicator_reserve(snapshot) != 0)
+    if (!array_reserve(snapshot->communicators, snapshot->communicator_slots,
+                       snapshot->communicator_count + 1))
         return NULL;
     new = &snapshot->communicators[snapshot->communicator_count++];
     *new = (struct msgq_communicator){.endpoint = endpoint, .number = entry->context_id};

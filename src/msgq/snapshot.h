@@ -33,7 +33,7 @@ struct msgq_snapshot {
     struct inspect_map map;
     struct msgq_endpoint *endpoints;
     struct msgq_communicator *communicators;
-    uint32_t endpoint_count, communicator_count;
+    uint32_t endpoint_count, communicator_count, communicator_slots;
 };
 
 /* Takes a snapshot of the process whose layout is at root.  0, undone by snapshot_free();

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/source_line.h"
+#include "base/thread.h"
 #include "native/native.h"
 
 /* Each lane has a ring and a file. */
@@ -312,19 +312,6 @@ static void *run_fence(void *arg)
     return NULL;
 }
 
-/* Starts a thread that gets no signal.  False: there is none. */
-static bool start_fence(struct fence *fence, pthread_t *thread)
-{
-    sigset_t all, before;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(thread, NULL, run_fence, fence);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return err == 0;
-}
-
 /* All ranks connect their endpoints in the same order, so that all of them make this fence, or none. */
 int lane_fence_to_connect(struct mbx_job *job)
 {
@@ -339,7 +326,7 @@ int lane_fence(struct mbx_job *job)
     pthread_t thread;
     int checks = 0;
 
-    if (!lane_move_others(NULL) || !start_fence(&fence, &thread))
+    if (!lane_move_others(NULL) || thread_start(&thread, run_fence, &fence) != 0)
         return native_next()->mbx_job_fence(job);
     while (!atomic_load(&fence.is_over)) {
         (void)lane_move_others(NULL);

@@ -85,7 +85,7 @@ struct lane {
     } peeked[4]; /* one for each queue */
     struct list withheld;
     uint64_t *numbers; /* of operations that a poll has found */
-    int number_slots;
+    uint32_t number_slots;
 };
 
 /* Begins to record or replay the calls of this endpoint, if MBX_RECORD or MBX_REPLAY is set.  Ends the process if the

@@ -6,7 +6,6 @@
  * because handles differ from run to run.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "base/log.h"

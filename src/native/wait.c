@@ -6,6 +6,7 @@
  * takes only their entries.  A record names an entry of a queue by the number of its operation, counted back from the
  * operation that was started last.
  */
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "native/native.h"
@@ -446,20 +447,6 @@ int wait_all(struct lane *lane, mbx_request *requests, int count, int64_t timeou
 
 /* ---- queues ---- */
 
-/* Space for the numbers of so many operations; NULL: no memory. */
-static uint64_t *numbers_of(struct lane *lane, int count)
-{
-    if (count > lane->number_slots) {
-        uint64_t *more = mem_realloc(lane->numbers, (size_t)count * sizeof *more);
-
-        if (more == NULL)
-            return NULL;
-        lane->numbers = more;
-        lane->number_slots = count;
-    }
-    return lane->numbers;
-}
-
 /* Takes the recorded entries.  Returns their number; -1: nothing is replayed any more. */
 static int poll_replayed(struct lane *lane, const struct replay_signature *now,
                          struct mbx_completion *entries, int count, uint64_t wanted,
@@ -508,26 +495,25 @@ static void record_poll(struct lane *lane, const struct replay_signature *now, i
 int wait_poll(struct lane *lane, unsigned queues, struct mbx_completion *entries, int count)
 {
     struct replay_signature now = signature_of(REPLAY_MBX_POLL, count);
-    uint64_t *numbers = numbers_of(lane, count > 0 ? count : 1);
     struct replay_outcome outcome;
     bool is_replayed = false;
     int found = -1;
 
-    if (numbers == NULL)
+    if (!array_reserve(lane->numbers, lane->number_slots, count > 0 ? (uint64_t)count : 1))
         return 0; /* nothing is read: the program asks again */
     now.tag = (int32_t)queues;
     if (entries != NULL && count > 0 && lane_replays(lane, &now, &outcome)) {
         is_replayed = lane_result_of_outcome(&outcome, &found);
         if (outcome.result == REPLAY_AT && outcome.value > 0)
-            is_replayed =
-                (found = poll_replayed(lane, &now, entries, count, outcome.value, numbers)) > 0;
+            is_replayed = (found = poll_replayed(lane, &now, entries, count, outcome.value,
+                                                 lane->numbers)) > 0;
         else if (!is_replayed)
             lane_refuse(lane, &now, lane_why_not(lane, &outcome));
     }
     if (!is_replayed)
-        found = poll_usual(lane, queues, entries, count, numbers);
+        found = poll_usual(lane, queues, entries, count, lane->numbers);
     if (entries != NULL && count > 0)
-        record_poll(lane, &now, found, entries, numbers);
+        record_poll(lane, &now, found, entries, lane->numbers);
     lane_event_ends(lane);
     return found;
 }

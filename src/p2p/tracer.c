@@ -26,6 +26,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/array.h"
 #include "base/caller.h"
 #include "base/hash.h"
 #include "p2p/p2p.h"
@@ -254,16 +255,8 @@ static uint64_t next_to(struct mbx_ep *ep, uint32_t number)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
 
-    if (number >= t->peers) {
-        uint32_t peers = ep->peers.count;
-        uint64_t *more = mem_realloc(t->sends, peers * sizeof *more);
-
-        if (more == NULL)
-            return 0;
-        memset(more + t->peers, 0, (peers - t->peers) * sizeof *more);
-        t->sends = more;
-        t->peers = peers;
-    }
+    if (!array_reserve_zeroed(t->sends, t->peers, ep->peers.count))
+        return 0;
     return ++t->sends[number];
 }
 

@@ -14,7 +14,6 @@
  */
 #include "pml/pml.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define PRIORITY 5

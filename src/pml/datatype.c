@@ -14,8 +14,6 @@
 #include "pml/pml.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* NO_GAPS is not checked: a struct with an empty last member has that flag too, though its
  * extent ends after its bytes. */

@@ -37,55 +37,17 @@ static void record_probe(struct order_lane *lane, const struct replay_signature 
 }
 
 /* Without a record. */
-static int iprobe_free(int src, int tag, ompi_communicator_t *comm, int *matched,
-                       ompi_status_public_t *status)
-{
-    if (pml_order.is_shuffled)
-        src = order_shuffle_source(src, tag, comm);
-    return pml_iprobe(src, tag, comm, matched, status);
-}
-
-static int improbe_free(int src, int tag, ompi_communicator_t *comm, int *matched,
-                        ompi_message_t **message, ompi_status_public_t *status)
+static int probe_free(int src, int tag, ompi_communicator_t *comm, int *matched,
+                      ompi_message_t **message, ompi_status_public_t *status)
 {
     if (pml_order.is_shuffled)
         src = order_shuffle_source(src, tag, comm);
     return pml_improbe(src, tag, comm, matched, message, status);
 }
 
-static int order_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
-                        ompi_status_public_t *status)
-{
-    ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
-    struct order_lane *lane = order_lane(comm);
-    struct replay_signature now;
-    struct replay_outcome outcome;
-    int err;
-
-    if (lane == NULL)
-        return pml_iprobe(src, tag, comm, matched, status);
-    now = order_signature(lane, REPLAY_IPROBE, src, tag, comm);
-    *matched = 0;
-    if (!order_is_replayed(lane, &now, comm, &outcome)) {
-        err = iprobe_free(src, tag, comm, matched, out);
-    } else if (outcome.result == REPLAY_FALSE) {
-        pml_progress_test();
-        err = OMPI_SUCCESS;
-    } else if (is_found(lane, &now, &outcome, src, tag, comm)) {
-        err = pml_probe(replay_source(&outcome), replay_tag(&outcome), comm, out);
-        *matched = err == OMPI_SUCCESS;
-        if (err == OMPI_SUCCESS)
-            compare_size(lane, &now, &outcome, comm, out);
-    } else {
-        err = pml_iprobe(src, tag, comm, matched, out);
-    }
-    record_probe(lane, &now, err, *matched, out);
-    order_event_ends(lane);
-    return err;
-}
-
-static int order_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
-                         ompi_message_t **message, ompi_status_public_t *status)
+/* MPI_Iprobe; with a message, MPI_Improbe. */
+static int probe_now(enum replay_kind kind, int src, int tag, ompi_communicator_t *comm,
+                     int *matched, ompi_message_t **message, ompi_status_public_t *status)
 {
     ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
     struct order_lane *lane = order_lane(comm);
@@ -95,10 +57,10 @@ static int order_improbe(int src, int tag, ompi_communicator_t *comm, int *match
 
     if (lane == NULL)
         return pml_improbe(src, tag, comm, matched, message, status);
-    now = order_signature(lane, REPLAY_IMPROBE, src, tag, comm);
+    now = order_signature(lane, kind, src, tag, comm);
     *matched = 0;
     if (!order_is_replayed(lane, &now, comm, &outcome)) {
-        err = improbe_free(src, tag, comm, matched, message, out);
+        err = probe_free(src, tag, comm, matched, message, out);
     } else if (outcome.result == REPLAY_FALSE) {
         pml_progress_test();
         err = OMPI_SUCCESS;
@@ -113,6 +75,18 @@ static int order_improbe(int src, int tag, ompi_communicator_t *comm, int *match
     record_probe(lane, &now, err, *matched, out);
     order_event_ends(lane);
     return err;
+}
+
+static int order_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
+                        ompi_status_public_t *status)
+{
+    return probe_now(REPLAY_IPROBE, src, tag, comm, matched, NULL, status);
+}
+
+static int order_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
+                         ompi_message_t **message, ompi_status_public_t *status)
+{
+    return probe_now(REPLAY_IMPROBE, src, tag, comm, matched, message, status);
 }
 
 /* A blocking probe with a wildcard: what it looks for. */
@@ -132,45 +106,36 @@ static void plan_probe(struct order_lane *lane, const struct replay_signature *n
     *tag = replay_tag(&outcome);
 }
 
-static struct order_lane *wild_lane(int src, int tag, ompi_communicator_t *comm)
-{
-    return src == OMPI_ANY_SOURCE || tag == OMPI_ANY_TAG ? order_lane(comm) : NULL;
-}
-
-static int order_probe(int src, int tag, ompi_communicator_t *comm,
-                       ompi_status_public_t *status)
+/* MPI_Probe; with a message, MPI_Mprobe. */
+static int probe_until(enum replay_kind kind, int src, int tag, ompi_communicator_t *comm,
+                       ompi_message_t **message, ompi_status_public_t *status)
 {
     ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
-    struct order_lane *lane = wild_lane(src, tag, comm);
-    struct replay_signature now;
-    int err;
-
-    if (lane == NULL)
-        return pml_probe(src, tag, comm, status);
-    now = order_signature(lane, REPLAY_PROBE, src, tag, comm);
-    plan_probe(lane, &now, comm, &src, &tag);
-    err = pml_probe(src, tag, comm, out);
-    record_probe(lane, &now, err, true, out);
-    order_event_ends(lane);
-    return err;
-}
-
-static int order_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
-                        ompi_status_public_t *status)
-{
-    ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
-    struct order_lane *lane = wild_lane(src, tag, comm);
+    bool is_wild = src == OMPI_ANY_SOURCE || tag == OMPI_ANY_TAG;
+    struct order_lane *lane = is_wild ? order_lane(comm) : NULL;
     struct replay_signature now;
     int err;
 
     if (lane == NULL)
         return pml_mprobe(src, tag, comm, message, status);
-    now = order_signature(lane, REPLAY_MPROBE, src, tag, comm);
+    now = order_signature(lane, kind, src, tag, comm);
     plan_probe(lane, &now, comm, &src, &tag);
     err = pml_mprobe(src, tag, comm, message, out);
     record_probe(lane, &now, err, true, out);
     order_event_ends(lane);
     return err;
+}
+
+static int order_probe(int src, int tag, ompi_communicator_t *comm,
+                       ompi_status_public_t *status)
+{
+    return probe_until(REPLAY_PROBE, src, tag, comm, NULL, status);
+}
+
+static int order_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
+                        ompi_status_public_t *status)
+{
+    return probe_until(REPLAY_MPROBE, src, tag, comm, message, status);
 }
 
 void order_probe_take(mca_pml_base_module_t *module)

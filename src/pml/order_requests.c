@@ -37,32 +37,61 @@ static int end_one(ompi_request_t **request, ompi_status_public_t *status)
     return err;
 }
 
-/* Any test of one request. */
-static OUT_OF_LINE int test_event(ompi_request_t **request, int *done,
-                                  ompi_status_public_t *status)
+static bool has_withheld(size_t count, ompi_request_t **requests)
 {
-    struct order_lane *lane = order_lane_for(1, request);
-    struct replay_signature now = order_signature_of_requests(REPLAY_TEST, 1);
+    for (size_t i = 0; i < count; i++)
+        if (order_is_withheld(requests[i]))
+            return true;
+    return false;
+}
+
+/* MPI_Test, MPI_Testall, or MPI_Request_get_status. */
+struct flag_call {
+    enum replay_kind kind;
+    int (*usual)(const struct flag_call *call, int *done);
+    size_t count;
+    ompi_request_t **requests;
+    ompi_status_public_t *statuses;
+};
+
+static int flag_event(const struct flag_call *call, int *done)
+{
+    struct order_lane *lane = order_lane_for(call->count, call->requests);
+    struct replay_signature now = order_signature_of_requests(call->kind, call->count);
     struct replay_outcome outcome;
     int err = OMPI_SUCCESS;
 
     if (lane == NULL)
-        return pml_order.usual.req_test(request, done, status);
+        return call->usual(call, done);
     *done = 0;
     if (!order_is_replayed(lane, &now, NULL, &outcome)) {
-        err = pml_order.usual.req_test(request, done, status);
+        err = call->usual(call, done);
     } else if (outcome.result == REPLAY_FALSE) {
-        hold_back(lane, 1, request);
-    } else if (outcome.result == REPLAY_TRUE && !order_is_withheld(*request)) {
-        err = end_one(request, status);
-        *done = 1;
+        hold_back(lane, call->count, call->requests);
+    } else if (outcome.result == REPLAY_TRUE && !has_withheld(call->count, call->requests)) {
+        for (size_t i = 0; i < call->count; i++)
+            pml_wait(call->requests[i]);
+        do
+            err = call->usual(call, done);
+        while (err == OMPI_SUCCESS && !*done);
     } else {
         order_refuse(lane, &now, NULL, order_why_not(&outcome));
-        err = pml_order.usual.req_test(request, done, status);
+        err = call->usual(call, done);
     }
     order_record(lane, &now, order_outcome(*done ? REPLAY_TRUE : REPLAY_FALSE, 0));
     order_event_ends(lane);
     return err;
+}
+
+static int usual_test(const struct flag_call *call, int *done)
+{
+    return pml_order.usual.req_test(call->requests, done, call->statuses);
+}
+
+static OUT_OF_LINE int test_event(ompi_request_t **request, int *done,
+                                  ompi_status_public_t *status)
+{
+    return flag_event(&(struct flag_call){REPLAY_TEST, usual_test, 1, request, status}, done);
 }
 
 /* The outcome of a test that is only recorded, and is not what the last event was. */
@@ -86,42 +115,16 @@ static int order_req_test(ompi_request_t **request, int *done, ompi_status_publi
     return err;
 }
 
-static bool has_withheld(size_t count, ompi_request_t **requests)
+static int usual_test_all(const struct flag_call *call, int *done)
 {
-    for (size_t i = 0; i < count; i++)
-        if (order_is_withheld(requests[i]))
-            return true;
-    return false;
+    return pml_order.usual.req_test_all(call->count, call->requests, done, call->statuses);
 }
 
 static int order_req_test_all(size_t count, ompi_request_t **requests, int *done,
                               ompi_status_public_t *statuses)
 {
-    struct order_lane *lane = order_lane_for(count, requests);
-    struct replay_signature now = order_signature_of_requests(REPLAY_TESTALL, count);
-    struct replay_outcome outcome;
-    int err = OMPI_SUCCESS;
-
-    if (lane == NULL)
-        return pml_order.usual.req_test_all(count, requests, done, statuses);
-    *done = 0;
-    if (!order_is_replayed(lane, &now, NULL, &outcome)) {
-        err = pml_order.usual.req_test_all(count, requests, done, statuses);
-    } else if (outcome.result == REPLAY_FALSE) {
-        hold_back(lane, count, requests);
-    } else if (outcome.result == REPLAY_TRUE && !has_withheld(count, requests)) {
-        for (size_t i = 0; i < count; i++)
-            pml_wait(requests[i]);
-        do
-            err = pml_order.usual.req_test_all(count, requests, done, statuses);
-        while (err == OMPI_SUCCESS && !*done);
-    } else {
-        order_refuse(lane, &now, NULL, order_why_not(&outcome));
-        err = pml_order.usual.req_test_all(count, requests, done, statuses);
-    }
-    order_record(lane, &now, order_outcome(*done ? REPLAY_TRUE : REPLAY_FALSE, 0));
-    order_event_ends(lane);
-    return err;
+    return flag_event(
+        &(struct flag_call){REPLAY_TESTALL, usual_test_all, count, requests, statuses}, done);
 }
 
 /* May the request of a recorded index have been completed? */
@@ -287,36 +290,36 @@ static void record_some(struct order_lane *lane, const struct replay_signature *
         order_record(lane, &index, order_outcome(REPLAY_AT, (uint64_t)indices[i]));
 }
 
-static int order_req_test_some(size_t count, ompi_request_t **requests, int *found,
-                               int *indices, ompi_status_public_t *statuses)
+/* MPI_Testsome or MPI_Waitsome. */
+static int some_event(enum replay_kind kind, ompi_request_test_some_fn_t usual, size_t count,
+                      ompi_request_t **requests, int *found, int *indices,
+                      ompi_status_public_t *statuses)
 {
     struct order_lane *lane = order_lane_for(count, requests);
-    struct replay_signature now = order_signature_of_requests(REPLAY_TESTSOME, count);
+    struct replay_signature now = order_signature_of_requests(kind, count);
     int err;
 
     if (lane == NULL)
-        return pml_order.usual.req_test_some(count, requests, found, indices, statuses);
+        return usual(count, requests, found, indices, statuses);
     if (!some_replayed(lane, &now, count, requests, found, indices, statuses, &err))
-        err = pml_order.usual.req_test_some(count, requests, found, indices, statuses);
+        err = usual(count, requests, found, indices, statuses);
     record_some(lane, &now, *found, indices);
     order_event_ends(lane);
     return err;
 }
 
+static int order_req_test_some(size_t count, ompi_request_t **requests, int *found,
+                               int *indices, ompi_status_public_t *statuses)
+{
+    return some_event(REPLAY_TESTSOME, pml_order.usual.req_test_some, count, requests, found,
+                      indices, statuses);
+}
+
 static int order_req_wait_some(size_t count, ompi_request_t **requests, int *found,
                                int *indices, ompi_status_public_t *statuses)
 {
-    struct order_lane *lane = order_lane_for(count, requests);
-    struct replay_signature now = order_signature_of_requests(REPLAY_WAITSOME, count);
-    int err;
-
-    if (lane == NULL)
-        return pml_order.usual.req_wait_some(count, requests, found, indices, statuses);
-    if (!some_replayed(lane, &now, count, requests, found, indices, statuses, &err))
-        err = pml_order.usual.req_wait_some(count, requests, found, indices, statuses);
-    record_some(lane, &now, *found, indices);
-    order_event_ends(lane);
-    return err;
+    return some_event(REPLAY_WAITSOME, pml_order.usual.req_wait_some, count, requests, found,
+                      indices, statuses);
 }
 
 /* ---- MPI_Request_get_status ---- */
@@ -324,33 +327,17 @@ static int order_req_wait_some(size_t count, ompi_request_t **requests, int *fou
 static struct pml_preload *preload; /* NULL: it is not loaded */
 static pml_get_status_fn *usual_get_status;
 
+static int usual_flag(const struct flag_call *call, int *flag)
+{
+    return usual_get_status(call->requests[0], flag, call->statuses);
+}
+
 static int order_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
-    struct order_lane *lane;
-    struct replay_signature now = order_signature_of_requests(REPLAY_GET_STATUS, 1);
-    struct replay_outcome outcome;
-    int err = OMPI_SUCCESS;
-
-    if (request == NULL || flag == NULL || request->req_state == OMPI_REQUEST_INACTIVE ||
-        (lane = order_lane_for(1, &request)) == NULL)
+    if (request == NULL || flag == NULL || request->req_state == OMPI_REQUEST_INACTIVE)
         return usual_get_status(request, flag, status);
-    *flag = 0;
-    if (!order_is_replayed(lane, &now, NULL, &outcome)) {
-        err = usual_get_status(request, flag, status);
-    } else if (outcome.result == REPLAY_FALSE) {
-        hold_back(lane, 1, &request);
-    } else if (outcome.result == REPLAY_TRUE && !order_is_withheld(request)) {
-        pml_wait(request);
-        do
-            err = usual_get_status(request, flag, status);
-        while (err == OMPI_SUCCESS && !*flag);
-    } else {
-        order_refuse(lane, &now, NULL, order_why_not(&outcome));
-        err = usual_get_status(request, flag, status);
-    }
-    order_record(lane, &now, order_outcome(*flag ? REPLAY_TRUE : REPLAY_FALSE, 0));
-    order_event_ends(lane);
-    return err;
+    return flag_event(&(struct flag_call){REPLAY_GET_STATUS, usual_flag, 1, &request, status},
+                      flag);
 }
 
 /* Open MPI's own function.  A lookup in the whole process would find the preloaded one. */

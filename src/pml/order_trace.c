@@ -121,48 +121,52 @@ static void report_one(mbx_request handle, const ompi_request_t *request)
 
 struct watched {
     uint64_t events; /* of the record, before the call */
+    bool is_noted;   /* there may be something to be noted */
     mbx_request few[FEW];
-    mbx_request *handles; /* few, or longer; NULL: there is nothing to be noted */
+    mbx_request *many; /* in place of few; or NULL */
 };
 
-static void watch(struct watched *watched, size_t count, ompi_request_t **requests)
+static const mbx_request *handles_of(const struct watched *watched)
 {
-    bool has_some = false;
+    return watched->many != NULL ? watched->many : watched->few;
+}
 
-    watched->events = events_now();
-    watched->handles = count <= FEW ? watched->few : malloc(count * sizeof(mbx_request));
-    if (watched->handles == NULL) {
+static struct watched watch(size_t count, ompi_request_t **requests)
+{
+    struct watched watched = {.events = events_now()};
+    mbx_request *handles = watched.few;
+
+    if (count > FEW)
+        handles = watched.many = malloc(count * sizeof(mbx_request));
+    if (handles == NULL) {
         LOG_WARN("no memory for a call with %zu requests: mbx races may report too much",
                  count);
-        return;
+        return watched;
     }
     for (size_t i = 0; i < count; i++) {
-        watched->handles[i] = handle_of(requests[i]);
-        has_some = has_some || watched->handles[i] != 0;
+        handles[i] = handle_of(requests[i]);
+        watched.is_noted = watched.is_noted || handles[i] != 0;
     }
-    if (has_some)
-        return;
-    if (watched->handles != watched->few)
-        free(watched->handles);
-    watched->handles = NULL;
+    return watched;
 }
 
 /* The event of the call comes after its last report: a cut that has only some of the reports has no such event. */
 static void trace_report(struct watched *watched, size_t count, ompi_request_t **requests)
 {
-    if (watched->handles == NULL)
-        return;
-    while (count > 0 && !is_report(watched->handles[count - 1], requests[count - 1]))
+    const mbx_request *handles = handles_of(watched);
+
+    if (!watched->is_noted)
+        count = 0;
+    while (count > 0 && !is_report(handles[count - 1], requests[count - 1]))
         count--;
     for (size_t i = 0; i + 1 < count; i++)
-        if (is_report(watched->handles[i], requests[i])) {
-            note(MBX_NOTE_REPORTED, watched->handles[i], 0);
+        if (is_report(handles[i], requests[i])) {
+            note(MBX_NOTE_REPORTED, handles[i], 0);
             note_progress_to(watched->events);
         }
     if (count > 0)
-        report_one(watched->handles[count - 1], requests[count - 1]);
-    if (watched->handles != watched->few)
-        free(watched->handles);
+        report_one(handles[count - 1], requests[count - 1]);
+    free(watched->many);
 }
 
 static int seen_wait(ompi_request_t **request, ompi_status_public_t *status)
@@ -186,11 +190,9 @@ static int seen_test(ompi_request_t **request, int *done, ompi_status_public_t *
 static int seen_wait_all(size_t count, ompi_request_t **requests,
                          ompi_status_public_t *statuses)
 {
-    struct watched watched;
-    int err;
+    struct watched watched = watch(count, requests);
+    int err = seen.usual.req_wait_all(count, requests, statuses);
 
-    watch(&watched, count, requests);
-    err = seen.usual.req_wait_all(count, requests, statuses);
     trace_report(&watched, count, requests);
     return err;
 }
@@ -198,11 +200,9 @@ static int seen_wait_all(size_t count, ompi_request_t **requests,
 static int seen_test_all(size_t count, ompi_request_t **requests, int *done,
                          ompi_status_public_t *statuses)
 {
-    struct watched watched;
-    int err;
+    struct watched watched = watch(count, requests);
+    int err = seen.usual.req_test_all(count, requests, done, statuses);
 
-    watch(&watched, count, requests);
-    err = seen.usual.req_test_all(count, requests, done, statuses);
     trace_report(&watched, count, requests);
     return err;
 }
@@ -210,11 +210,9 @@ static int seen_test_all(size_t count, ompi_request_t **requests, int *done,
 static int seen_wait_any(size_t count, ompi_request_t **requests, int *which,
                          ompi_status_public_t *status)
 {
-    struct watched watched;
-    int err;
+    struct watched watched = watch(count, requests);
+    int err = seen.usual.req_wait_any(count, requests, which, status);
 
-    watch(&watched, count, requests);
-    err = seen.usual.req_wait_any(count, requests, which, status);
     trace_report(&watched, count, requests);
     return err;
 }
@@ -222,11 +220,9 @@ static int seen_wait_any(size_t count, ompi_request_t **requests, int *which,
 static int seen_test_any(size_t count, ompi_request_t **requests, int *which, int *done,
                          ompi_status_public_t *status)
 {
-    struct watched watched;
-    int err;
+    struct watched watched = watch(count, requests);
+    int err = seen.usual.req_test_any(count, requests, which, done, status);
 
-    watch(&watched, count, requests);
-    err = seen.usual.req_test_any(count, requests, which, done, status);
     trace_report(&watched, count, requests);
     return err;
 }
@@ -234,11 +230,9 @@ static int seen_test_any(size_t count, ompi_request_t **requests, int *which, in
 static int seen_wait_some(size_t count, ompi_request_t **requests, int *found, int *indices,
                           ompi_status_public_t *statuses)
 {
-    struct watched watched;
-    int err;
+    struct watched watched = watch(count, requests);
+    int err = seen.usual.req_wait_some(count, requests, found, indices, statuses);
 
-    watch(&watched, count, requests);
-    err = seen.usual.req_wait_some(count, requests, found, indices, statuses);
     trace_report(&watched, count, requests);
     return err;
 }
@@ -246,11 +240,9 @@ static int seen_wait_some(size_t count, ompi_request_t **requests, int *found, i
 static int seen_test_some(size_t count, ompi_request_t **requests, int *found, int *indices,
                           ompi_status_public_t *statuses)
 {
-    struct watched watched;
-    int err;
+    struct watched watched = watch(count, requests);
+    int err = seen.usual.req_test_some(count, requests, found, indices, statuses);
 
-    watch(&watched, count, requests);
-    err = seen.usual.req_test_some(count, requests, found, indices, statuses);
     trace_report(&watched, count, requests);
     return err;
 }

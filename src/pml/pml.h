@@ -453,6 +453,7 @@ int pml_recv_start(pml_recv_t *recv);
 void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completion);
 void pml_recv_done(const struct mbx_completion *completion);
 
+/* For pml_improbe() and pml_mprobe(), a message of NULL stays where it is. */
 int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
                ompi_status_public_t *status);
 int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status);

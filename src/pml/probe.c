@@ -28,44 +28,6 @@ static int probe_in_vain(ompi_communicator_t *comm, int src, int tag, int rc)
     return pml_failures_of(comm, src, tag);
 }
 
-/* Probes once, and calls progress if it finds nothing. */
-static int probe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
-                      ompi_status_public_t *status, void (*progress)(void))
-{
-    struct mbx_status found;
-    struct pml_wanted wanted;
-    int rc = pml_comm_wanted(comm, src, tag, &wanted);
-
-    if (rc != OMPI_SUCCESS)
-        return rc;
-    rc = mbx_probe(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, &found);
-    *matched = rc == 1;
-    if (rc != 1) {
-        progress();
-        return probe_in_vain(comm, src, tag, rc);
-    }
-    probe_report(comm, &found, status);
-    return OMPI_SUCCESS;
-}
-
-int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
-               ompi_status_public_t *status)
-{
-    return probe_once(src, tag, comm, matched, status, pml_progress_test);
-}
-
-int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
-{
-    int known = pml_deaths_known(), matched = 0, err;
-
-    do {
-        err = probe_once(src, tag, comm, &matched, status, pml_progress_outside);
-        if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
-            err = pml_deaths_since(comm, known);
-    } while (err == OMPI_SUCCESS && !matched);
-    return err;
-}
-
 /* Wraps a message of the library in one of Open MPI's. */
 static int probe_wrap(ompi_communicator_t *comm, const struct mbx_status *found,
                       mbx_message handle, ompi_message_t **message)
@@ -84,33 +46,40 @@ static int probe_wrap(ompi_communicator_t *comm, const struct mbx_status *found,
     return OMPI_SUCCESS;
 }
 
-/* As probe_once(), but takes the message out. */
-static int mprobe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
-                       ompi_message_t **message, ompi_status_public_t *status,
-                       void (*progress)(void))
+/* Probes once, and calls progress if it finds nothing.  message: takes the message out; or NULL. */
+static int probe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
+                      ompi_message_t **message, ompi_status_public_t *status,
+                      void (*progress)(void))
 {
     struct mbx_status found;
-    struct pml_wanted wanted;
+    struct pml_wanted w;
     mbx_message handle;
-    int rc = pml_comm_wanted(comm, src, tag, &wanted);
+    int rc = pml_comm_wanted(comm, src, tag, &w);
 
     if (rc != OMPI_SUCCESS)
         return rc;
-    rc = mbx_mprobe(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, &found,
-                    &handle);
+    rc = message == NULL
+             ? mbx_probe(pml.ep, w.source, w.context_id, w.tag, w.ignore, &found)
+             : mbx_mprobe(pml.ep, w.source, w.context_id, w.tag, w.ignore, &found, &handle);
     *matched = rc == 1;
     if (rc != 1) {
         progress();
         return probe_in_vain(comm, src, tag, rc);
     }
     probe_report(comm, &found, status);
-    return probe_wrap(comm, &found, handle, message);
+    return message == NULL ? OMPI_SUCCESS : probe_wrap(comm, &found, handle, message);
 }
 
 int pml_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
                 ompi_message_t **message, ompi_status_public_t *status)
 {
-    return mprobe_once(src, tag, comm, matched, message, status, pml_progress_test);
+    return probe_once(src, tag, comm, matched, message, status, pml_progress_test);
+}
+
+int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
+               ompi_status_public_t *status)
+{
+    return pml_improbe(src, tag, comm, matched, NULL, status);
 }
 
 int pml_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
@@ -119,9 +88,14 @@ int pml_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **mes
     int known = pml_deaths_known(), matched = 0, err;
 
     do {
-        err = mprobe_once(src, tag, comm, &matched, message, status, pml_progress_outside);
+        err = probe_once(src, tag, comm, &matched, message, status, pml_progress_outside);
         if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
             err = pml_deaths_since(comm, known);
     } while (err == OMPI_SUCCESS && !matched);
     return err;
+}
+
+int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    return pml_mprobe(src, tag, comm, NULL, status);
 }

@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 _Static_assert((int)FI_INT8 == (int)MBX_INT8 && (int)FI_UINT64 == (int)MBX_UINT64 &&
                    (int)FI_FLOAT == (int)MBX_FLOAT &&

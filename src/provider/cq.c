@@ -35,8 +35,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/uio.h>
 
 #define POLL_BATCH       16
 #define MIN_ERR_DATA_API FI_VERSION(1, 5)

@@ -31,8 +31,9 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
+
+#include "base/thread.h"
 
 #define NAP_NS 1000000
 
@@ -159,28 +160,16 @@ static void *thread_run(void *arg)
     return NULL;
 }
 
-/* The thread blocks all signals: they belong to the client's threads. */
-static int thread_start(struct prov_ep *ep)
-{
-    sigset_t all, old;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&ep->thread.id, NULL, thread_run, ep);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (err != 0)
-        return -err;
-    ep->thread.is_there = true;
-    return 0;
-}
-
 static int thread_want(struct prov_ep *ep)
 {
-    if (!ep->thread.is_there)
-        return thread_start(ep);
-    pthread_cond_signal(&ep->thread.wanted);
-    return 0;
+    int err = 0;
+
+    if (ep->thread.is_there)
+        pthread_cond_signal(&ep->thread.wanted);
+    else
+        err = thread_start(&ep->thread.id, thread_run, ep);
+    ep->thread.is_there = err == 0;
+    return err;
 }
 
 int prov_thread_arm(struct prov_ep *ep, atomic_bool *armed)

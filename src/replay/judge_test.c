@@ -3,19 +3,13 @@
  * judge_test.c - a program that agrees with its record gets the recorded outcomes; at the first call that differs it is
  * said what was recorded, and what is called now.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/unit.h"
 #include "replay/replay.h"
 #include "replay/replay_testing.h"
 
@@ -60,12 +54,11 @@ static struct replay_judge *judge_small(bool is_complete)
     return open_judge();
 }
 
-static void a_program_that_agrees_gets_the_outcomes(void **state)
+static void a_program_that_agrees_gets_the_outcomes(UNUSED void **state)
 {
     struct replay_outcome out;
     struct replay_judge *j;
 
-    (void)state;
     j = judge_small(true);
     assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
     assert_int_equal(out.result, REPLAY_MESSAGE);
@@ -86,14 +79,13 @@ static void a_program_that_agrees_gets_the_outcomes(void **state)
 }
 
 /* mbx explore makes it: nothing is said at its end, where the rank continues. */
-static void after_a_beginning_a_rank_continues(void **state)
+static void after_a_beginning_a_rank_continues(UNUSED void **state)
 {
     struct replay_writer *w = open_writer();
     struct replay_outcome got = replay_message(3, 7, 100), out;
     struct replay_reader *reader;
     struct replay_judge *j;
 
-    (void)state;
     replay_write_flag(w, REPLAY_BEGINNING);
     replay_write_post(w, &recv_any);
     replay_write_fill(w, replay_write_post(w, &recv_any), &got);
@@ -123,14 +115,13 @@ static void after_a_beginning_a_rank_continues(void **state)
     replay_judge_close(j);
 }
 
-static void another_call_is_a_divergence(void **state)
+static void another_call_is_a_divergence(UNUSED void **state)
 {
     static const struct replay_signature probe = {
         .comm = 1, .source = 2, .tag = 9, .kind = REPLAY_IPROBE};
     struct replay_outcome out;
     struct replay_judge *j;
 
-    (void)state;
     j = judge_small(true);
     assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
     for (int field = 0; field < 5; field++) {
@@ -166,7 +157,7 @@ static const char *line_of_test(const char *path, uint64_t at, char *words)
 }
 
 /* The line if it is known, and otherwise the address. */
-static void a_divergence_names_lines(void **state)
+static void a_divergence_names_lines(UNUSED void **state)
 {
     static const char places[] = "58 /home/ann/solve\n99 /home/ann/stripped\n";
     const struct replay_outcome none = {.result = REPLAY_FALSE};
@@ -175,7 +166,6 @@ static void a_divergence_names_lines(void **state)
     struct replay_outcome out;
     struct replay_judge *j;
 
-    (void)state;
     probe.kind = REPLAY_IPROBE;
     probe.place = 1;
     replay_write_event(w, &probe, &none);
@@ -200,12 +190,11 @@ static void a_divergence_names_lines(void **state)
     replay_line_of = NULL;
 }
 
-static void an_outcome_that_cannot_be_is_a_divergence(void **state)
+static void an_outcome_that_cannot_be_is_a_divergence(UNUSED void **state)
 {
     struct replay_outcome out;
     struct replay_judge *j;
 
-    (void)state;
     j = judge_small(true);
     assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
     replay_judge_refuse(
@@ -222,12 +211,11 @@ static void an_outcome_that_cannot_be_is_a_divergence(void **state)
     replay_judge_close(j);
 }
 
-static void a_program_that_ends_early_is_a_divergence(void **state)
+static void a_program_that_ends_early_is_a_divergence(UNUSED void **state)
 {
     struct replay_outcome out;
     struct replay_judge *j;
 
-    (void)state;
     j = judge_small(true);
     assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
     assert_false(replay_judge_ends(j, 0, false));
@@ -235,9 +223,8 @@ static void a_program_that_ends_early_is_a_divergence(void **state)
     replay_judge_close(j);
 }
 
-static void more_calls_than_recorded_are_a_divergence_if_it_is_complete(void **state)
+static void more_calls_than_recorded_are_a_divergence_if_it_is_complete(UNUSED void **state)
 {
-    (void)state;
     for (int is_complete = 0; is_complete < 2; is_complete++) {
         struct replay_outcome out;
         struct replay_judge *j;
@@ -263,13 +250,12 @@ static void expect_refused(const struct replay_job *now, const char *text)
     assert_non_null(strstr(said, text));
 }
 
-static void records_of_other_jobs_are_refused(void **state)
+static void records_of_other_jobs_are_refused(UNUSED void **state)
 {
     struct replay_job other = job;
     struct replay_writer *w;
     struct replay_judge *j;
 
-    (void)state;
     write_small(true);
     other.size = 8;
     expect_refused(&other, "has records of 4 ranks, but this job has 8");

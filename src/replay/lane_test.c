@@ -2,19 +2,12 @@
 /*
  * lane_test.c - a lane records what its program does, gives it back, and ends the job or goes on freely at a divergence.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <matchbox/matchbox.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "base/unit.h"
 #include "replay/replay.h"
 #include "replay/replay_testing.h"
 
@@ -66,13 +59,12 @@ static void record_small(void)
     assert_true(replay_lane_close(&lane, 0));
 }
 
-static void a_lane_gives_back_what_it_has_recorded(void **state)
+static void a_lane_gives_back_what_it_has_recorded(UNUSED void **state)
 {
     struct replay_outcome out;
     struct replay_lane lane;
     uint64_t value = 1;
 
-    (void)state;
     record_small();
     lane = open_lane(NULL, folder);
     for (int i = 0; i < 2; i++) {
@@ -91,13 +83,12 @@ static void a_lane_gives_back_what_it_has_recorded(void **state)
     assert_null(lane.judge);
 }
 
-static void without_files_nothing_happens(void **state)
+static void without_files_nothing_happens(UNUSED void **state)
 {
     struct replay_lane lane = open_lane(NULL, NULL);
     struct replay_outcome out;
     uint64_t value = 1;
 
-    (void)state;
     replay_lane_record(&lane, &probe, none);
     assert_int_equal(replay_lane_post(&lane, &recv_any), 0);
     assert_false(replay_lane_agrees(&lane, &probe, NULL, &out));
@@ -114,11 +105,10 @@ static void call_another(struct replay_lane *lane)
     assert_false(replay_lane_agrees(lane, &recv_any, "solver", &out));
 }
 
-static void a_divergence_ends_the_job_or_makes_the_lane_free(void **state)
+static void a_divergence_ends_the_job_or_makes_the_lane_free(UNUSED void **state)
 {
     struct replay_lane lane;
 
-    (void)state;
     record_small();
     for (int goes_on = 0; goes_on < 2; goes_on++) {
         lane = open_lane(NULL, folder);
@@ -141,14 +131,13 @@ static void a_divergence_ends_the_job_or_makes_the_lane_free(void **state)
     user.goes_on = false;
 }
 
-static void an_outcome_that_cannot_be_is_refused(void **state)
+static void an_outcome_that_cannot_be_is_refused(UNUSED void **state)
 {
     const struct replay_outcome failed = {.result = REPLAY_FAILED}, at = {.result = REPLAY_AT};
     struct replay_signature choice = {.tag = 5, .kind = REPLAY_CHOICE};
     struct replay_lane lane = open_lane(folder, NULL);
     uint64_t value = 1;
 
-    (void)state;
     assert_string_equal(replay_lane_why_not(&lane, &failed), "a process had failed");
     assert_string_equal(replay_lane_why_not(&lane, &at),
                         "the recorded outcome does not fit this call");
@@ -165,19 +154,17 @@ static void an_outcome_that_cannot_be_is_refused(void **state)
     assert_true(replay_lane_close(&lane, 0));
 }
 
-static void a_program_that_closes_early_has_diverged(void **state)
+static void a_program_that_closes_early_has_diverged(UNUSED void **state)
 {
     struct replay_lane lane;
 
-    (void)state;
     record_small();
     lane = open_lane(NULL, folder);
     assert_false(replay_lane_close(&lane, 0));
 }
 
-static void a_folder_is_what_a_variable_names(void **state)
+static void a_folder_is_what_a_variable_names(UNUSED void **state)
 {
-    (void)state;
     unsetenv("MBX_RECORD");
     assert_null(replay_folder("MBX_RECORD"));
     setenv("MBX_RECORD", "", 1);

@@ -4,20 +4,13 @@
  *
  * The oracle is an array of the events, in which late outcomes are filled in.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -26,6 +19,7 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "replay/format.h"
 #include "replay/replay.h"
 #include "replay/replay_testing.h"
@@ -143,9 +137,8 @@ static long read_events(struct replay_reader *reader, size_t count)
 
 /* ---- the tests ---- */
 
-static void events_are_read_as_they_were(void **state)
+static void events_are_read_as_they_were(UNUSED void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct replay_writer *w = open_writer();
         struct replay_reader *reader;
@@ -170,7 +163,7 @@ static void events_are_read_as_they_were(void **state)
     }
 }
 
-static void polling_takes_few_bytes(void **state)
+static void polling_takes_few_bytes(UNUSED void **state)
 {
     static const struct replay_signature test = {.kind = REPLAY_TEST, .requests = 1};
     static const struct replay_signature probe = {
@@ -179,7 +172,6 @@ static void polling_takes_few_bytes(void **state)
     struct replay_writer *w = open_writer();
     struct stat status;
 
-    (void)state;
     for (int i = 0; i < 100000; i++) {
         replay_write_event(w, &test, &nothing);
         replay_write_event(w, &probe, &nothing);
@@ -190,7 +182,7 @@ static void polling_takes_few_bytes(void **state)
     assert_true(status.st_size - FORMAT_CHUNKS_AT < 200000 / 20);
 }
 
-static void wildcards_of_few_senders_take_a_byte(void **state)
+static void wildcards_of_few_senders_take_a_byte(UNUSED void **state)
 {
     static const struct replay_signature recv = {
         .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_RECV};
@@ -198,7 +190,6 @@ static void wildcards_of_few_senders_take_a_byte(void **state)
     struct stat status;
     struct random r;
 
-    (void)state;
     random_seed(&r, 1);
     for (int i = 0; i < 20000; i++) {
         struct replay_outcome outcome = replay_message((int32_t)random_below(&r, 15), 7, 8);
@@ -211,7 +202,7 @@ static void wildcards_of_few_senders_take_a_byte(void **state)
 }
 
 /* Outcomes that came late are in the same file. */
-static void cancelled_receives_are_listed(void **state)
+static void cancelled_receives_are_listed(UNUSED void **state)
 {
     static const struct replay_signature recv = {
         .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_IRECV};
@@ -219,7 +210,6 @@ static void cancelled_receives_are_listed(void **state)
     struct replay_writer *w = open_writer();
     struct replay_reader *reader;
 
-    (void)state;
     for (unsigned i = 0; i < 2 * FORMAT_RING; i++)
         (void)replay_write_post(w, &recv);
     replay_write_fill(w, 1, &outcome);
@@ -262,7 +252,7 @@ static void try_damaged(size_t count, off_t at, bool is_cut)
     close(fd);
 }
 
-static void damage_never_makes_other_events(void **state)
+static void damage_never_makes_other_events(UNUSED void **state)
 {
     struct replay_writer *w = open_writer();
     unsigned char *whole;
@@ -271,7 +261,6 @@ static void damage_never_makes_other_events(void **state)
     size_t count;
     int fd;
 
-    (void)state;
     random_seed(&r, 3);
     count = write_events(w, &r, 6000);
     replay_write_close(w);
@@ -291,7 +280,7 @@ static void damage_never_makes_other_events(void **state)
     try_damaged(count, status.st_size - 1, true);
 }
 
-static void a_damaged_block_is_named(void **state)
+static void a_damaged_block_is_named(UNUSED void **state)
 {
     struct replay_writer *w = open_writer();
     struct replay_reader *reader;
@@ -301,7 +290,6 @@ static void a_damaged_block_is_named(void **state)
     char byte = 0x55;
     int fd;
 
-    (void)state;
     random_seed(&r, 3);
     count = write_events(w, &r, 9000);
     replay_write_close(w);
@@ -321,9 +309,8 @@ static void a_damaged_block_is_named(void **state)
     replay_read_close(reader);
 }
 
-static void killed_ranks_leave_what_they_stored(void **state)
+static void killed_ranks_leave_what_they_stored(UNUSED void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         _Atomic uint64_t *made =
             mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -363,7 +350,7 @@ static void killed_ranks_leave_what_they_stored(void **state)
     }
 }
 
-static void an_error_before_the_end_of_a_killed_rank_is_no_outcome(void **state)
+static void an_error_before_the_end_of_a_killed_rank_is_no_outcome(UNUSED void **state)
 {
     static const struct replay_signature recv = {
         .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_RECV};
@@ -374,7 +361,6 @@ static void an_error_before_the_end_of_a_killed_rank_is_no_outcome(void **state)
     struct replay_reader *reader;
     struct replay_event event;
 
-    (void)state;
     replay_write_fill(w, replay_write_post(w, &recv), &failed);
     replay_write_event(w, &probe, &failed);
     for (int is_complete = 0; is_complete < 2; is_complete++) {
@@ -391,14 +377,13 @@ static void an_error_before_the_end_of_a_killed_rank_is_no_outcome(void **state)
     remove_records();
 }
 
-static void the_commit_that_holds_is_not_written(void **state)
+static void the_commit_that_holds_is_not_written(UNUSED void **state)
 {
     struct replay_writer *w = open_writer();
     struct format_commit slots[2];
     struct random r;
     int fd = open(path_of("rank-2.mbxrec"), O_RDONLY);
 
-    (void)state;
     random_seed(&r, 4);
     write_events(w, &r, 20000);
     assert_int_equal(pread(fd, slots, sizeof slots, FORMAT_COMMIT_AT), sizeof slots);
@@ -409,13 +394,12 @@ static void the_commit_that_holds_is_not_written(void **state)
     replay_write_close(w);
 }
 
-static void a_full_disk_ends_the_record_alone(void **state)
+static void a_full_disk_ends_the_record_alone(UNUSED void **state)
 {
     struct replay_writer *w = open_writer();
     struct replay_reader *reader;
     long read;
 
-    (void)state;
     assert_int_equal(sys_fail_name("write", 3, ENOSPC), 0);
     for (size_t i = 0; i < 20000; i++) {
         struct replay_signature s = {.kind = REPLAY_TEST, .requests = (uint8_t)(i % 15)};
@@ -435,12 +419,11 @@ static void a_full_disk_ends_the_record_alone(void **state)
     replay_read_close(reader);
 }
 
-static void records_are_private_and_new(void **state)
+static void records_are_private_and_new(UNUSED void **state)
 {
     struct replay_writer *w = open_writer(), *other;
     struct stat status;
 
-    (void)state;
     assert_int_equal(stat(path_of("rank-2.mbxrec"), &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
     assert_int_equal(replay_write_open(folder, &job, &other), -EEXIST);
@@ -456,14 +439,13 @@ static void records_are_private_and_new(void **state)
     replay_write_close(w);
 }
 
-static void what_is_no_record_is_refused(void **state)
+static void what_is_no_record_is_refused(UNUSED void **state)
 {
     static const uint32_t newer = FORMAT_VERSION + 1;
     struct replay_reader *reader;
     char error[PATH_MAX + 128];
     int fd;
 
-    (void)state;
     assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -ENOENT);
     replay_write_close(open_writer());
     fd = open(path_of("rank-2.mbxrec"), O_RDWR);
@@ -481,13 +463,12 @@ static void what_is_no_record_is_refused(void **state)
 
 /* ---- places ---- */
 
-static void a_place_is_an_address_in_a_file(void **state)
+static void a_place_is_an_address_in_a_file(UNUSED void **state)
 {
     static const char text[] = "1a2f /home/ann/solve\n0 -\nffffffffffffffff /a b\n12 /cut";
     struct replay_reader *reader;
     uint64_t at = 0;
 
-    (void)state;
     replay_write_close(open_writer());
     put_places(text, sizeof text - 1);
     reader = open_reader();
@@ -506,7 +487,7 @@ static void a_place_is_an_address_in_a_file(void **state)
     replay_read_close(reader);
 }
 
-static void lines_that_are_no_place_end_the_places(void **state)
+static void lines_that_are_no_place_end_the_places(UNUSED void **state)
 {
     static const char *const lines[] = {
         "1a2f\n",        "1a2f \n", "x /a\n",       "-1 /a\n",    "1a2f a/b\n",
@@ -515,7 +496,6 @@ static void lines_that_are_no_place_end_the_places(void **state)
     uint64_t at = 0;
     char text[32];
 
-    (void)state;
     replay_write_close(open_writer());
     for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
         int length = snprintf(text, sizeof text, "1 /a\n%s", lines[i]);
@@ -542,7 +522,7 @@ static void lines_that_are_no_place_end_the_places(void **state)
 }
 
 /* It has the place of the first call that found nothing. */
-static void a_probe_that_finds_nothing_again_needs_no_place(void **state)
+static void a_probe_that_finds_nothing_again_needs_no_place(UNUSED void **state)
 {
     struct replay_signature probe = {
         .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_IPROBE, .place = 3};
@@ -551,7 +531,6 @@ static void a_probe_that_finds_nothing_again_needs_no_place(void **state)
     struct replay_reader *reader;
     struct replay_event event;
 
-    (void)state;
     assert_false(replay_write_again(w, &probe)); /* nothing came before */
     replay_write_event(w, &probe, &none);
     probe.place = 0;
@@ -576,12 +555,11 @@ static void a_probe_that_finds_nothing_again_needs_no_place(void **state)
 }
 
 /* The other file cannot be made: the record ends, and what is there stays as it is. */
-static void a_record_that_was_cut_counts_nothing_more(void **state)
+static void a_record_that_was_cut_counts_nothing_more(UNUSED void **state)
 {
     const struct replay_signature test = {.requests = 1, .kind = REPLAY_TEST};
     struct replay_writer *w = open_writer();
 
-    (void)state;
     replay_write_event(w, &test, &(struct replay_outcome){.result = REPLAY_FALSE});
     assert_true(replay_test_again(replay_write_tail(w)));
     assert_int_equal(sys_fail_name("open", 1, EACCES), 0);
@@ -594,7 +572,7 @@ static void a_record_that_was_cut_counts_nothing_more(void **state)
 }
 
 /* Kinds from 16 on, and values of 64 bits, come back; texts name the site. */
-static void a_choice_has_a_site_and_a_value(void **state)
+static void a_choice_has_a_site_and_a_value(UNUSED void **state)
 {
     const struct replay_signature choice = {
         .comm = 5, .source = 1, .tag = -2, .kind = REPLAY_CHOICE, .place = 9};
@@ -605,7 +583,6 @@ static void a_choice_has_a_site_and_a_value(void **state)
     struct replay_reader *reader;
     struct replay_event event;
 
-    (void)state;
     replay_write_event(w, &choice, &value);
     replay_write_event(w, &status, &(struct replay_outcome){.result = REPLAY_TRUE});
     replay_write_close(w);
@@ -624,9 +601,8 @@ static void a_choice_has_a_site_and_a_value(void **state)
     replay_read_close(reader);
 }
 
-static void only_numbered_folders_are_parts(void **state)
+static void only_numbered_folders_are_parts(UNUSED void **state)
 {
-    (void)state;
     assert_true(replay_is_part("comm-5"));
     assert_true(replay_is_part("spawn-12"));
     assert_false(replay_is_part("2024")); /* another folder of the user */

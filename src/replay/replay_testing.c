@@ -2,40 +2,32 @@
 /*
  * replay_testing.c - see replay_testing.h.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "replay/replay.h"
 #include "replay/replay_testing.h"
 
 char folder[TEMPORARY_SIZE], said[8192];
 const struct replay_job job = {.rank = 2, .size = 4, .pid = 77, .arguments = 5, .mpi = 6};
 
-static void note_line(void *arg, enum log_level level, const char *text)
+static void note_line(UNUSED void *arg, enum log_level level, const char *text)
 {
     size_t used = strlen(said);
 
-    (void)arg;
     (void)level;
     snprintf(said + used, sizeof said - used, "%s\n", text);
 }
 
-int setup(void **state)
+int setup(UNUSED void **state)
 {
-    (void)state;
     said[0] = '\0';
     log_set_sink(note_line, NULL);
     return mkdtemp(temporary_name(folder, "replay")) != NULL ? 0 : -1;
@@ -56,9 +48,8 @@ void remove_records(void)
     unlink(path_of("rank-2.mbxplaces"));
 }
 
-int teardown(void **state)
+int teardown(UNUSED void **state)
 {
-    (void)state;
     sys_fail_none();
     log_set_sink(NULL, NULL);
     remove_records();

@@ -2,17 +2,11 @@
 /*
  * atomic_test.c - an atomic has the same result as the expression in C, in the element's type.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <complex.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/unit.h"
 #include "rma/rma.h"
 
 /* Applies op to one element, at an address that is not aligned. */
@@ -66,9 +60,8 @@ static double real(enum mbx_op op, double x, double y)
     return x;
 }
 
-static void narrow_integers_wrap_and_keep_their_sign(void **state)
+static void narrow_integers_wrap_and_keep_their_sign(UNUSED void **state)
 {
-    (void)state;
     for (int x = -128; x < 128; x += 3) {
         for (int y = -128; y < 128; y += 5) {
             unsigned ux = (unsigned)x & 255, uy = (unsigned)y & 255;
@@ -90,12 +83,11 @@ static void narrow_integers_wrap_and_keep_their_sign(void **state)
     }
 }
 
-static void wide_integers_keep_all_bits(void **state)
+static void wide_integers_keep_all_bits(UNUSED void **state)
 {
     unsigned __int128 x = (unsigned __int128)7 << 100, y = (unsigned __int128)1 << 127;
     __int128 a = -5, b = (__int128)1 << 90;
 
-    (void)state;
     assert_true(uint64(MBX_SUM, UINT64_MAX, 2) == 1);
     assert_true(uint64(MBX_MAX, UINT64_MAX, 2) == UINT64_MAX);
     assert_true(int64(MBX_MAX, -1, 2) == 2);
@@ -109,7 +101,7 @@ static void wide_integers_keep_all_bits(void **state)
 }
 
 /* c is below, at and above x; which of the comparisons store y? */
-static void a_swap_depends_on_what_is_compared(void **state)
+static void a_swap_depends_on_what_is_compared(UNUSED void **state)
 {
     static const struct {
         enum mbx_op op;
@@ -119,7 +111,6 @@ static void a_swap_depends_on_what_is_compared(void **state)
         {MBX_CSWAP_LT, {1, 0, 0}}, {MBX_CSWAP_GE, {0, 1, 1}}, {MBX_CSWAP_GT, {0, 0, 1}},
     };
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         for (int k = 0; k < 3; k++) {
             enum mbx_op op = cases[i].op;
@@ -148,22 +139,20 @@ static void a_swap_depends_on_what_is_compared(void **state)
     }
 }
 
-static void a_masked_swap_takes_the_masked_bits(void **state)
+static void a_masked_swap_takes_the_masked_bits(UNUSED void **state)
 {
     uint32_t x = 0xff00ff00, y = 0x12345678, c = 0x0000ffff;
 
-    (void)state;
     apply(MBX_MSWAP, MBX_UINT32, &x, &y, &c);
     assert_int_equal(x, 0xff005678);
 }
 
-static void real_numbers_are_rounded_once(void **state)
+static void real_numbers_are_rounded_once(UNUSED void **state)
 {
     volatile float a = 0.1f, b = 0.7f, third = a + b, product = a * b;
     volatile double da = 0.1, db = 0.7, sum = da + db, dproduct = da * db;
     long double la = 1, lb = 1e-19L;
 
-    (void)state;
     assert_true(single(MBX_SUM, a, b) == third);
     assert_true(single(MBX_PROD, a, b) == product);
     assert_true(real(MBX_SUM, da, db) == sum);
@@ -175,13 +164,12 @@ static void real_numbers_are_rounded_once(void **state)
     assert_true(la == 1 + 1e-19L);
 }
 
-static void complex_numbers_are_multiplied(void **state)
+static void complex_numbers_are_multiplied(UNUSED void **state)
 {
     double _Complex x = 1 + 2 * I, y = 3 - 1 * I;
     long double _Complex lx = 1 + 2 * I, ly = 3 - 1 * I;
     float _Complex f = 2 * I, g = 2 * I;
 
-    (void)state;
     apply(MBX_PROD, MBX_DOUBLE_COMPLEX, &x, &y, NULL);
     assert_true(creal(x) == 5 && cimag(x) == 5);
     apply(MBX_SUM, MBX_LONG_DOUBLE_COMPLEX, &lx, &ly, NULL);
@@ -192,11 +180,10 @@ static void complex_numbers_are_multiplied(void **state)
     assert_true(f == 1);
 }
 
-static void reads_and_writes_change_nothing_else(void **state)
+static void reads_and_writes_change_nothing_else(UNUSED void **state)
 {
     uint16_t cells[5] = {1, 2, 3, 4, 5}, given[3] = {70, 80, 90};
 
-    (void)state;
     atomic_apply(MBX_ATOMIC_WRITE, MBX_UINT16, 3, cells + 1, given, NULL, false);
     assert_true(cells[0] == 1 && cells[1] == 70 && cells[3] == 90 && cells[4] == 5);
     assert_int_equal(given[0], 70);
@@ -204,9 +191,8 @@ static void reads_and_writes_change_nothing_else(void **state)
     assert_true(cells[0] == 1 && given[0] == 1 && given[1] == 70 && given[2] == 80);
 }
 
-static void what_means_nothing_has_no_size(void **state)
+static void what_means_nothing_has_no_size(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(mbx_atomic_size(MBX_BOR, MBX_FLOAT), 0);
     assert_int_equal(mbx_atomic_size(MBX_MSWAP, MBX_DOUBLE), 0);
     assert_int_equal(mbx_atomic_size(MBX_MIN, MBX_DOUBLE_COMPLEX), 0);

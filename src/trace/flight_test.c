@@ -3,18 +3,12 @@
  * flight_test.c - of what was recorded the last events are read back, and all names, also while
  * it is written and when its process was killed; what is damaged is noticed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +18,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "trace/trace_testing.h"
 
 #define SLOTS 100u
@@ -95,11 +90,10 @@ static struct seen read_back(const char *path, bool is_virtual)
 
 /* ---- tests ---- */
 
-static void test_last_events(void **state)
+static void test_last_events(UNUSED void **state)
 {
     static const uint64_t counts[] = {0, 1, 99, 100, 101, 199, 200, 12345};
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(counts); i++) {
         struct trace_recorder *recorder;
         uint64_t kept = min_size(counts[i], SLOTS);
@@ -121,12 +115,11 @@ static void test_last_events(void **state)
 }
 
 /* A name is told once, and events that need it come for ever. */
-static void test_names_stay(void **state)
+static void test_names_stay(UNUSED void **state)
 {
     struct trace_recorder *recorder;
     struct seen seen;
 
-    (void)state;
     assert_int_equal(start(SLOTS, &recorder), 0);
     record(recorder, 0);
     trace_record_text(recorder, TRACE_CONTEXT, 4, 2, "a name that takes two records at least");
@@ -140,12 +133,11 @@ static void test_names_stay(void **state)
 }
 
 /* More than there is space for: said once, and the events go on. */
-static void test_too_many_names(void **state)
+static void test_too_many_names(UNUSED void **state)
 {
     struct trace_recorder *recorder;
     struct seen seen;
 
-    (void)state;
     assert_int_equal(start(SLOTS, &recorder), 0);
     for (uint32_t n = 0; n < FLIGHT_NAMES_MAX + 2; n++)
         trace_record_text(recorder, TRACE_CONTEXT, n, 2, "c");
@@ -159,13 +151,12 @@ static void test_too_many_names(void **state)
 }
 
 /* A message that is complete at once gives two events of one time, also in the last slot of the ring. */
-static void test_done(void **state)
+static void test_done(UNUSED void **state)
 {
     static struct trace_reader reader;
     struct trace_recorder *recorder;
     struct trace_event event;
 
-    (void)state;
     assert_int_equal(start(4, &recorder), 0);
     trace_record_text(recorder, TRACE_PROGRAM, 0, 0, "a");
     for (uint64_t n = 0; n < 4; n++) {
@@ -192,12 +183,11 @@ static void test_done(void **state)
 }
 
 /* Without a folder others find it by its name, and cannot make it shorter. */
-static void test_in_memory(void **state)
+static void test_in_memory(UNUSED void **state)
 {
     struct trace_recorder *recorder;
     bool is_found = false;
 
-    (void)state;
     assert_int_equal(trace_start_flight(NULL, SLOTS, &job, &recorder), 0);
     for (uint64_t n = 0; n < 250; n++)
         record(recorder, n);
@@ -222,7 +212,7 @@ static void test_in_memory(void **state)
 
 /* A copy that was made while the ring was written over once, the first half of it before
  * that: what is given out are events without a gap. */
-static void test_lapped(void **state)
+static void test_lapped(UNUSED void **state)
 {
     static unsigned char before[128 + SLOTS / 2 * TRACE_RECORD_SIZE];
     struct trace_recorder *recorder;
@@ -230,7 +220,6 @@ static void test_lapped(void **state)
     uint64_t n = 0;
     int fd;
 
-    (void)state;
     assert_int_equal(start(SLOTS, &recorder), 0);
     while (n < 130)
         record(recorder, n++);
@@ -273,13 +262,12 @@ static void record_more(void)
 
 /* While the ring is copied, 30 events are recorded into the places of older ones.  The place of event 40
  * was copied while it was written to, and the places before it sooner: none of these is given out. */
-static void test_torn_while_copied(void **state)
+static void test_torn_while_copied(UNUSED void **state)
 {
     unsigned char torn = 0;
     struct seen seen;
     int fd;
 
-    (void)state;
     assert_int_equal(start(SLOTS, &lapping), 0);
     for (lapping_next = 0; lapping_next < 120;)
         record(lapping, lapping_next++);
@@ -297,12 +285,11 @@ static void test_torn_while_copied(void **state)
 }
 
 /* The file goes, wherever the process is by then. */
-static void test_other_folder(void **state)
+static void test_other_folder(UNUSED void **state)
 {
     int here = open(".", O_PATH | O_CLOEXEC);
     struct trace_recorder *recorder;
 
-    (void)state;
     assert_true(here >= 0);
     assert_int_equal(chdir(folder), 0);
     assert_int_equal(trace_start_flight(".", SLOTS, &job, &recorder), 0);
@@ -330,12 +317,11 @@ static void record_forever(_Atomic uint64_t *recorded)
 
 /* A process is read while it writes, and killed at random moments: its last events are
  * there. */
-static void test_killed(void **state)
+static void test_killed(UNUSED void **state)
 {
     _Atomic uint64_t *recorded = sys_mmap(4096, -1, 0);
     struct random random;
 
-    (void)state;
     assert_non_null(recorded);
     random_seed(&random, 1);
     for (int round = 0; round < 200; round++) {
@@ -393,19 +379,17 @@ static unsigned each_call_fails(const char *place)
     }
 }
 
-static void test_each_call_fails(void **state)
+static void test_each_call_fails(UNUSED void **state)
 {
-    (void)state;
     /* open, the ring, the space for names, the mapping */
     assert_int_equal(each_call_fails(folder), 4);
     assert_int_equal(each_call_fails(NULL), 5); /* and the seals */
 }
 
-static void test_no_memory(void **state)
+static void test_no_memory(UNUSED void **state)
 {
     struct trace_recorder *recorder;
 
-    (void)state;
     for (uint64_t n = 1; n <= 2; n++) {
         mem_fail_at(n);
         assert_int_equal(start(SLOTS, &recorder), -ENOMEM);
@@ -417,13 +401,12 @@ static void test_no_memory(void **state)
 /* Each bit of a file is turned: what is given out is what was recorded, or it is refused.
  * The words that grow (count) are not covered by a check: then events are missing, or none
  * is right. */
-static void test_each_bit_flipped(void **state)
+static void test_each_bit_flipped(UNUSED void **state)
 {
     static unsigned char whole[128 + 8 * TRACE_RECORD_SIZE];
     struct trace_recorder *recorder;
     int fd;
 
-    (void)state;
     assert_int_equal(start(8, &recorder), 0);
     for (uint64_t n = 0; n < 13; n++)
         record(recorder, n);

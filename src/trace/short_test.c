@@ -3,17 +3,12 @@
  * short_test.c - records of 16 and of 8 bytes: which are so short, and what is in them; what is damaged
  * or forged is noticed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/unit.h"
 #include "trace/trace_testing.h"
 
 /* ---- stories ---- */
@@ -75,24 +70,22 @@ static struct trace_event mixed_at(unsigned i)
 
 /* ---- contents of short records ---- */
 
-static void test_round_trip(void **state)
+static void test_round_trip(UNUSED void **state)
 {
     static story_fn *const stories[] = {short_at, tiny_at, mixed_at, regular_at};
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(stories); i++)
         try_round_trips(stories[i]);
 }
 
 /* A short record and a tiny one, bit by bit. */
-static void test_layout(void **state)
+static void test_layout(UNUSED void **state)
 {
     const size_t first = 64, second = 64 + 56;
     struct trace_recorder *recorder;
     uint64_t form, word;
     unsigned char check[4];
 
-    (void)state;
     assert_int_equal(start_recorder(3, &recorder), 0);
     trace_record(recorder, &(struct trace_event){TRACE_TAKE, 1, 2, 3, {0}, 1000, 70, 0});
     trace_record(recorder, &(struct trace_event){TRACE_TAKE, 1, 2, 3, {0}, 1005, 69, 0});
@@ -147,11 +140,10 @@ static size_t size_after(uint64_t before, uint64_t entry, uint64_t partner, uint
     return size;
 }
 
-static void test_short_space(void **state)
+static void test_short_space(UNUSED void **state)
 {
     const uint64_t half = UINT64_C(1) << 26, n = UINT64_C(1) << 40;
 
-    (void)state;
     assert_int_equal(size_after(n, n, n, 7), 16);
     assert_int_equal(size_after(n, n + half - 1, n, 7), 16);
     assert_int_equal(size_after(n, n + half, n, 7), 56);
@@ -192,9 +184,8 @@ static size_t size_of_third(uint64_t late_ns)
     return size;
 }
 
-static void test_tiny_space(void **state)
+static void test_tiny_space(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(size_of_third(7), 8);
     assert_int_equal(size_of_third((1u << 24) - 1), 8);
     assert_int_equal(size_of_third(1u << 24), 16);
@@ -202,7 +193,7 @@ static void test_tiny_space(void **state)
 
 /* ---- damaged files ---- */
 
-static void test_killed_at_the_end_of_a_piece(void **state)
+static void test_killed_at_the_end_of_a_piece(UNUSED void **state)
 {
     enum {
         END = 8 * TRACE_PIECE,
@@ -210,7 +201,6 @@ static void test_killed_at_the_end_of_a_piece(void **state)
         TINIES = 2 * SHORTS - 2
     };
 
-    (void)state;
     /* so many records end where a piece does */
     static_assert(TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE + SHORTS * TRACE_SHORT_SIZE == END,
                   "short ones");
@@ -221,18 +211,16 @@ static void test_killed_at_the_end_of_a_piece(void **state)
     try_kill_at_the_end(3 + TINIES, 3);
 }
 
-static void test_truncated(void **state)
+static void test_truncated(UNUSED void **state)
 {
-    (void)state;
     story = short_at;
     try_each_cut(70);
     story = tiny_at;
     try_each_cut(70);
 }
 
-static void test_each_bit_flipped(void **state)
+static void test_each_bit_flipped(UNUSED void **state)
 {
-    (void)state;
     story = short_at;
     try_each_bit(8);
     story = tiny_at;
@@ -240,9 +228,8 @@ static void test_each_bit_flipped(void **state)
 }
 
 /* Records that are whole but stand elsewhere. */
-static void test_moved_records(void **state)
+static void test_moved_records(UNUSED void **state)
 {
-    (void)state;
     story = short_at;
     assert_int_equal(try_swap(TRACE_SHORT_SIZE),
                      TRACE_HEADER_SIZE + 3 * TRACE_RECORD_SIZE + 8 * TRACE_SHORT_SIZE);
@@ -274,11 +261,10 @@ static uint64_t with_form(uint64_t word, uint64_t form)
     return (word & ~UINT64_C(0x37f)) | (form & 127) | (form >> 7) << 8;
 }
 
-static void test_forged_short(void **state)
+static void test_forged_short(UNUSED void **state)
 {
     uint64_t same, other = 0;
 
-    (void)state;
     story = short_at;
     make_file(3);
     load_file(trace_path(0));
@@ -297,9 +283,8 @@ static void test_forged_short(void **state)
 }
 
 /* Before it there were long records of posts and arrives, and no records of other types. */
-static void test_forged_tiny(void **state)
+static void test_forged_tiny(UNUSED void **state)
 {
-    (void)state;
     story = short_at;
     for (unsigned type = 0; type < 64; type++)
         assert_non_null(
@@ -313,14 +298,13 @@ static struct trace_event peek_at(unsigned i)
 }
 
 /* A tiny record is like no long one: neither like the short one before that, nor like what a word of 0 would say. */
-static void test_forged_tiny_after_a_long_one(void **state)
+static void test_forged_tiny_after_a_long_one(UNUSED void **state)
 {
     const size_t third = TRACE_HEADER_SIZE + TRACE_RECORD_SIZE + TRACE_SHORT_SIZE;
     const size_t fourth = third + TRACE_RECORD_SIZE;
     char error[TRACE_ERROR_MAX];
     unsigned count;
 
-    (void)state;
     story = peek_at;
     make_file(3);
     assert_int_equal(load_file(trace_path(0)), fourth + TRACE_RECORD_SIZE);
@@ -336,9 +320,8 @@ static void test_forged_tiny_after_a_long_one(void **state)
 }
 
 /* A long record gives a form a number that there is not. */
-static void test_forged_form(void **state)
+static void test_forged_form(UNUSED void **state)
 {
-    (void)state;
     story = long_at;
     assert_non_null(strstr(said_of_forged(TRACE_RECORD_SIZE, 3, &(unsigned char){2}, 1),
                            "record 2: its form has a number"));

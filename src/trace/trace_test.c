@@ -3,17 +3,11 @@
  * trace_test.c - what was recorded is read back; what is damaged is noticed, and what
  * was whole before it is read all the same.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,23 +17,22 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "trace/trace_testing.h"
 
 /* ---- the file ---- */
 
-static void test_round_trip(void **state)
+static void test_round_trip(UNUSED void **state)
 {
-    (void)state;
     try_round_trips(event_at);
     try_round_trips(long_at);
 }
 
 /* The table of trace.h, byte by byte. */
-static void test_layout(void **state)
+static void test_layout(UNUSED void **state)
 {
     const size_t first = 64, second = 64 + 56;
 
-    (void)state;
     make_file(2);
     assert_int_equal(load_file(trace_path(0)), 64 + 3 * 56);
     assert_memory_equal(bytes, "MBXTRACE", 8);
@@ -69,11 +62,10 @@ static void test_layout(void **state)
     assert_int_equal(TRACE_PIECE, 256 << 10);
 }
 
-static void test_header(void **state)
+static void test_header(UNUSED void **state)
 {
     static struct trace_reader reader;
 
-    (void)state;
     make_file(0);
     assert_int_equal(trace_open(&reader, trace_path(0)), 0);
     assert_int_equal(reader.info.rank, 3);
@@ -84,14 +76,13 @@ static void test_header(void **state)
 }
 
 /* Each endpoint has a file of its own, which only its user can read. */
-static void test_own_files(void **state)
+static void test_own_files(UNUSED void **state)
 {
     struct trace_recorder *recorders[2];
     char error[TRACE_ERROR_MAX];
     struct stat status;
     unsigned count;
 
-    (void)state;
     make_file(5);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(start_recorder(TRACE_RANK_UNKNOWN, &recorders[i]), 0);
@@ -111,12 +102,11 @@ static const struct trace_info elsewhere = {
     .size = 4, .address = 12, .host = UINT64_C(12) << 32};
 
 /* One number of a process in several pid namespaces: files that are gathered in one folder have different names. */
-static void test_names_of_hosts(void **state)
+static void test_names_of_hosts(UNUSED void **state)
 {
     struct trace_recorder *recorder;
     char path[TEMPORARY_SIZE + 64];
 
-    (void)state;
     make_file(1);
     assert_int_equal(trace_start(folder, &elsewhere, &recorder), 0);
     trace_stop(recorder);
@@ -124,12 +114,11 @@ static void test_names_of_hosts(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-static void test_no_folder(void **state)
+static void test_no_folder(UNUSED void **state)
 {
     struct trace_recorder *recorder = NULL;
     char long_name[600];
 
-    (void)state;
     assert_int_equal(trace_start("/nonexistent", &job, &recorder), -ENOENT);
     assert_int_equal(trace_start("/dev/null", &job, &recorder), -ENOTDIR);
     memset(long_name, 'x', sizeof long_name);
@@ -156,12 +145,11 @@ static off_t size_of_file(const char *path)
 
 /* The n-th call fails: the start says so, or one warning does, and what can be read is a
  * beginning of what was recorded. */
-static void test_each_call_fails(void **state)
+static void test_each_call_fails(UNUSED void **state)
 {
     char error[TRACE_ERROR_MAX];
     unsigned count, refused = 0, warned = 0, harmless = 0, pieces, windows;
 
-    (void)state;
     for (uint64_t n = 1;; n++) {
         struct trace_recorder *recorder;
         uint64_t before = sys_calls(), calls;
@@ -210,11 +198,10 @@ static void test_each_call_fails(void **state)
     assert_int_equal(warned, windows - 1 + pieces - 1 + 2); /* and the cut, the close */
 }
 
-static void test_no_memory(void **state)
+static void test_no_memory(UNUSED void **state)
 {
     struct trace_recorder *recorder;
 
-    (void)state;
     for (uint64_t n = 1; n <= 2; n++) {
         mem_fail_at(n);
         assert_int_equal(start_recorder(0, &recorder), -ENOMEM);
@@ -225,7 +212,7 @@ static void test_no_memory(void **state)
 
 /* A limit (ulimit -f) that has space for some pieces, in two windows, and a part of one: the signal that write() would
  * send ends nobody. */
-static void test_full_disk(void **state)
+static void test_full_disk(UNUSED void **state)
 {
     const struct rlimit small = {5000000, RLIM_INFINITY};
     struct rlimit old;
@@ -234,7 +221,6 @@ static void test_full_disk(void **state)
     off_t space = (off_t)(small.rlim_cur / TRACE_PIECE * TRACE_PIECE), size;
     unsigned count;
 
-    (void)state;
     signal(SIGXFSZ, SIG_DFL); /* whoever has started us may ignore it */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(start_recorder(0, &recorder), 0);
@@ -253,11 +239,10 @@ static void test_full_disk(void **state)
     assert_true(count >= (size - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE);
 }
 
-static void test_killed_at_the_end_of_a_piece(void **state)
+static void test_killed_at_the_end_of_a_piece(UNUSED void **state)
 {
     enum { END = 8 * TRACE_PIECE, LONGS = (END - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE };
 
-    (void)state;
     /* so many records end where a piece does */
     static_assert(TRACE_HEADER_SIZE + LONGS * TRACE_RECORD_SIZE == END, "long ones");
     story = long_at;
@@ -280,12 +265,11 @@ static void record_forever(_Atomic uint32_t *recorded)
 }
 
 /* A process is killed at random moments: what it had recorded is there. */
-static void test_killed(void **state)
+static void test_killed(UNUSED void **state)
 {
     _Atomic uint32_t *recorded = sys_mmap(4096, -1, 0);
     struct random random;
 
-    (void)state;
     assert_non_null(recorded);
     random_seed(&random, 1);
     for (int round = 0; round < 200; round++) {
@@ -316,20 +300,18 @@ static void test_killed(void **state)
 
 /* ---- damaged files ---- */
 
-static void test_truncated(void **state)
+static void test_truncated(UNUSED void **state)
 {
-    (void)state;
     try_each_cut(70);
 }
 
-static void test_each_bit_flipped(void **state)
+static void test_each_bit_flipped(UNUSED void **state)
 {
-    (void)state;
     try_each_bit(12);
 }
 
 /* Bytes, runs of bytes and whole records go wrong; the reader ends before the first. */
-static void test_random_damage(void **state)
+static void test_random_damage(UNUSED void **state)
 {
     static unsigned char whole[sizeof bytes];
     char error[TRACE_ERROR_MAX];
@@ -337,7 +319,6 @@ static void test_random_damage(void **state)
     unsigned count;
     size_t size;
 
-    (void)state;
     make_file(200);
     size = load_file(trace_path(0));
     memcpy(whole, bytes, size);
@@ -367,20 +348,18 @@ static void test_random_damage(void **state)
 }
 
 /* Records that are whole but stand elsewhere. */
-static void test_moved_records(void **state)
+static void test_moved_records(UNUSED void **state)
 {
-    (void)state;
     try_swap(TRACE_RECORD_SIZE);
 }
 
 /* Something follows the end: a whole record, or less. */
-static void test_longer_files(void **state)
+static void test_longer_files(UNUSED void **state)
 {
     char error[TRACE_ERROR_MAX];
     unsigned count;
     size_t size;
 
-    (void)state;
     make_file(10);
     size = load_file(trace_path(0));
     memset(bytes + size, 0, TRACE_RECORD_SIZE);
@@ -415,13 +394,12 @@ static void assert_next(struct trace_reader *reader, struct trace_event want, ui
 }
 
 /* A message that is complete at once gives two events of one time; any other gives one, whatever its record has. */
-static void test_done(void **state)
+static void test_done(UNUSED void **state)
 {
     static struct trace_reader reader;
     struct trace_recorder *recorder;
     struct trace_event event;
 
-    (void)state;
     assert_int_equal(start_recorder(3, &recorder), 0);
     for (int i = 0; i < 4; i++) {
         trace_record(recorder, &send_event);
@@ -448,13 +426,12 @@ static void test_done(void **state)
 }
 
 /* Each record of a long file is done, also those at the ends of pieces and windows. */
-static void test_all_done(void **state)
+static void test_all_done(UNUSED void **state)
 {
     static struct trace_reader reader;
     struct trace_recorder *recorder;
     struct trace_event event;
 
-    (void)state;
     assert_int_equal(start_recorder(3, &recorder), 0);
     for (unsigned i = 0; i < LONG; i++) {
         trace_record(recorder, &arrive_event);
@@ -472,11 +449,10 @@ static void test_all_done(void **state)
 }
 
 /* After a failure nothing is recorded, and trace_done() changes nothing. */
-static void test_done_after_a_failure(void **state)
+static void test_done_after_a_failure(UNUSED void **state)
 {
     struct trace_recorder *recorder;
 
-    (void)state;
     assert_int_equal(start_recorder(0, &recorder), 0);
     sys_fail_at(1, ENOSPC);
     for (unsigned i = 0; i < TRACE_PIECE / TRACE_TINY_SIZE + 2; i++)
@@ -512,14 +488,13 @@ static void make_older(unsigned char version)
     store_file(trace_path(0), size);
 }
 
-static void test_version_3(void **state)
+static void test_version_3(UNUSED void **state)
 {
     const struct trace_event *const newer[] = {&send_event, &arrive_event};
     char error[TRACE_ERROR_MAX];
     struct trace_recorder *recorder;
     unsigned count;
 
-    (void)state;
     story = long_at;
     make_file(200);
     make_older(3);
@@ -544,7 +519,7 @@ static void test_version_3(void **state)
 }
 
 /* It has records that are done, and no short ones. */
-static void test_version_4(void **state)
+static void test_version_4(UNUSED void **state)
 {
     static struct trace_reader reader;
     char error[TRACE_ERROR_MAX];
@@ -553,7 +528,6 @@ static void test_version_4(void **state)
     unsigned count;
     size_t size;
 
-    (void)state;
     assert_int_equal(start_recorder(0, &recorder), 0);
     trace_record(recorder, &send_event);
     trace_done(recorder);
@@ -582,13 +556,12 @@ static void test_version_4(void **state)
 }
 
 /* Version 5 differs only in the types that it lacks. */
-static void test_version_5(void **state)
+static void test_version_5(UNUSED void **state)
 {
     char error[TRACE_ERROR_MAX];
     unsigned count;
     size_t size;
 
-    (void)state;
     make_file(40);
     size = load_file(trace_path(0));
     bytes[8] = 5;
@@ -599,13 +572,12 @@ static void test_version_5(void **state)
 }
 
 /* A program of an older version was killed: zeros up to where a piece of 64 KiB ends. */
-static void test_version_3_killed(void **state)
+static void test_version_3_killed(UNUSED void **state)
 {
     enum { END = 4 * (64 << 10), WHOLE = (END - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE };
     char error[TRACE_ERROR_MAX];
     unsigned count;
 
-    (void)state;
     assert_int_equal(TRACE_HEADER_SIZE + WHOLE * TRACE_RECORD_SIZE, END);
     assert_true(END <= sizeof bytes);
     story = long_at;
@@ -621,9 +593,8 @@ static void test_version_3_killed(void **state)
 
 /* ---- fields ---- */
 
-static void test_forged_zero(void **state)
+static void test_forged_zero(UNUSED void **state)
 {
-    (void)state;
     story = long_at;
     assert_non_null(strstr(said_of_forged(TRACE_RECORD_SIZE, 1, &(unsigned char){1}, 1),
                            "record 2: field zero is not 0"));
@@ -687,9 +658,8 @@ static unsigned records_with(const struct trace_event *event)
 
 /* The check is right, but are the fields?  Somebody else may have written this: all types, with every choice of
  * fields that are not 0. */
-static void test_forged_fields(void **state)
+static void test_forged_fields(UNUSED void **state)
 {
-    (void)state;
     for (unsigned type = TRACE_POST; type < TRACE_TYPES; type++) {
         for (unsigned n = 0; forms[type] != NULL && n < 3 << 4; n++) {
             const struct trace_event event = {
@@ -711,7 +681,7 @@ static void test_forged_fields(void **state)
 }
 
 /* Names are of another form. */
-static void test_forged_names(void **state)
+static void test_forged_names(UNUSED void **state)
 {
     static const struct trace_event forged[] = {
         {TRACE_PROGRAM, 1, 0, 0, {0}, 5, 0, 0},
@@ -721,21 +691,19 @@ static void test_forged_names(void **state)
         {TRACE_PEER, 0, -1u, 0, {0}, 5, 0, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(forged); i++)
         if (records_with(&forged[i]) != 2)
             fail_msg("forged name %zu is accepted", i);
 }
 
 /* Texts of every length come back, and one that is longer than the reader's memory is cut. */
-static void test_texts(void **state)
+static void test_texts(UNUSED void **state)
 {
     static struct trace_reader reader;
     char text[200], got[150];
     struct trace_recorder *recorder;
     struct trace_event event;
 
-    (void)state;
     assert_int_equal(start_recorder(0, &recorder), 0);
     for (size_t length = 0; length < sizeof text; length++) {
         memset(text, 'a' + (int)(length % 26), length);
@@ -764,12 +732,11 @@ static void test_texts(void **state)
     trace_close(&reader);
 }
 
-static void test_no_trace(void **state)
+static void test_no_trace(UNUSED void **state)
 {
     char error[TRACE_ERROR_MAX];
     unsigned count;
 
-    (void)state;
     assert_int_equal(read_file(trace_path(0), 0, &count, error), -ENOENT);
     assert_non_null(strstr(error, trace_path(0)));
     assert_int_equal(read_file(folder, 0, &count, error), -EISDIR);
@@ -780,13 +747,12 @@ static void test_no_trace(void **state)
 }
 
 /* A read that fails is told as such, after all that was read before. */
-static void test_each_read_fails(void **state)
+static void test_each_read_fails(UNUSED void **state)
 {
     char error[TRACE_ERROR_MAX];
     unsigned count;
     int err;
 
-    (void)state;
     story = long_at; /* the reader's buffer holds whole ones */
     make_file(300);
     for (int64_t n = 1;; n++) {

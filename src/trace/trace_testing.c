@@ -2,13 +2,6 @@
 /*
  * trace_testing.c - see trace_testing.h.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "trace/trace_testing.h"
 
 /* ---- around each test ---- */
@@ -29,9 +23,8 @@ char folder[TEMPORARY_SIZE];
 unsigned warnings;
 uint64_t now_ns;
 
-static void count_line(void *arg, enum log_level level, const char *text)
+static void count_line(UNUSED void *arg, enum log_level level, const char *text)
 {
-    (void)arg;
     (void)text;
     warnings += level == LOG_LEVEL_WARN;
 }
@@ -41,9 +34,8 @@ static uint64_t tick(void)
     return now_ns += TICK_NS;
 }
 
-int set_up_folder(void **state)
+int set_up_folder(UNUSED void **state)
 {
-    (void)state;
     assert_non_null(mkdtemp(temporary_name(folder, "trace")));
     log_set_sink(count_line, NULL);
     clock_set(tick);
@@ -53,9 +45,8 @@ int set_up_folder(void **state)
     return 0;
 }
 
-int tear_down_folder(void **state)
+int tear_down_folder(UNUSED void **state)
 {
-    (void)state;
     sys_fail_none();
     mem_fail_at(0);
     clock_set(NULL);

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* link_table_test.c - adds and removes links at random, and compares with a plain list. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/base.h"
 #include "base/random.h"
+#include "base/unit.h"
 #include "transport/link_table.h"
 
 #define LINKS 300
@@ -41,12 +34,11 @@ static void check(const struct link_table *table)
     assert_int_equal(count_of(table), count);
 }
 
-static void test_links_come_and_go(void **state)
+static void test_links_come_and_go(UNUSED void **state)
 {
     struct link_table table;
     struct random random;
 
-    (void)state;
     print_message("seed 1\n");
     random_seed(&random, 1);
     link_table_init(&table, NULL);
@@ -80,7 +72,7 @@ static bool is_peer(const struct link *link, const void *peer)
     return link->peer == *(const uint32_t *)peer;
 }
 
-static void test_links_are_found_by_their_names(void **state)
+static void test_links_are_found_by_their_names(UNUSED void **state)
 {
     static const struct link_naming naming = {.hash = hash_of, .is = is_peer};
     static struct link links[LINKS];
@@ -88,7 +80,6 @@ static void test_links_are_found_by_their_names(void **state)
     struct link_table table;
     struct random random;
 
-    (void)state;
     random_seed(&random, 2);
     link_table_init(&table, &naming);
     for (int step = 0; step < STEPS / 4; step++) {

@@ -9,7 +9,6 @@
  * So long data is matched, and can use all the library's protocols for long messages.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "ucp/am.h"

@@ -12,8 +12,6 @@
  */
 #include "ucp/door.h"
 
-#include <errno.h>
-
 #include "base/log.h"
 #include "ucp/datatype.h"
 #include "ucp/receive.h"

@@ -5,19 +5,13 @@
  * Each invalid packet is a valid one with one thing changed, and the reason shows that the
  * check refused that thing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdalign.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/random.h"
+#include "base/unit.h"
 #include "wire/wire.h"
 
 #define PACKET_MAX 256
@@ -204,11 +198,10 @@ static const struct {
 };
 
 /* Every type has a sample, so a test of all samples covers all types. */
-static void every_type_has_a_sample(void **state)
+static void every_type_has_a_sample(UNUSED void **state)
 {
     unsigned seen = 0;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
         seen |= 1u << samples[i].type;
     assert_int_equal(seen, (1u << WIRE_TYPES) - 2);
@@ -219,9 +212,8 @@ static void build_sample(size_t i)
     build(samples[i].type, samples[i].body, samples[i].payload_size);
 }
 
-static void every_type_passes_and_comes_out_whole(void **state)
+static void every_type_passes_and_comes_out_whole(UNUSED void **state)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
         build_sample(i);
         assert_int_equal(good().header.type, samples[i].type);
@@ -229,9 +221,8 @@ static void every_type_passes_and_comes_out_whole(void **state)
     }
 }
 
-static void truncation_is_refused(void **state)
+static void truncation_is_refused(UNUSED void **state)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
         size_t whole = sizeof(struct wire_header) + wire_body_size(samples[i].type);
 
@@ -258,9 +249,8 @@ static void build_in_buffer(size_t i, uint64_t size)
     memcpy(packet.bytes + packet.size - sizeof in, &in, sizeof in);
 }
 
-static void payload_may_lie_in_a_bounce_buffer(void **state)
+static void payload_may_lie_in_a_bounce_buffer(UNUSED void **state)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
         struct wire_packet out;
 
@@ -284,9 +274,8 @@ static void payload_may_lie_in_a_bounce_buffer(void **state)
     }
 }
 
-static void bad_headers_are_refused(void **state)
+static void bad_headers_are_refused(UNUSED void **state)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
         build_sample(i);
         header()->version = WIRE_VERSION + 1;
@@ -321,9 +310,8 @@ static void bad_headers_are_refused(void **state)
     }
 }
 
-static void an_envelope_stands_only_where_it_is_matched(void **state)
+static void an_envelope_stands_only_where_it_is_matched(UNUSED void **state)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
         if (has_envelope(samples[i].type))
             continue;
@@ -340,14 +328,13 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
     }
 }
 
-static void payload_stands_only_where_it_belongs(void **state)
+static void payload_stands_only_where_it_belongs(UNUSED void **state)
 {
     static const enum wire_type without[] = {
         WIRE_CTS,    WIRE_FIN,     WIRE_CREDIT,     WIRE_DEFER,   WIRE_RTR,
         WIRE_RETIRE, WIRE_PEEK,    WIRE_PEEKED,     WIRE_GET,     WIRE_ADVERTISE,
         WIRE_WRITE,  WIRE_WRITTEN, WIRE_SPLIT_COPY, WIRE_WITHDRAW};
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
         for (size_t k = 0; k < ARRAY_COUNT(without); k++) {
             if (samples[i].type != without[k])
@@ -357,7 +344,7 @@ static void payload_stands_only_where_it_belongs(void **state)
         }
 }
 
-static void contradicting_sizes_are_refused(void **state)
+static void contradicting_sizes_are_refused(UNUSED void **state)
 {
     struct wire_first first = a_first;
     struct wire_rts rts = a_rts;
@@ -365,7 +352,6 @@ static void contradicting_sizes_are_refused(void **state)
     struct wire_data data = a_data;
     struct wire_cts cts = a_cts;
 
-    (void)state;
     first.size = 40;
     build(WIRE_FIRST, &first, 40);
     bad("first fragment not shorter than its message");
@@ -412,13 +398,12 @@ static void contradicting_sizes_are_refused(void **state)
     bad("no message has won");
 }
 
-static void contradicting_accesses_are_refused(void **state)
+static void contradicting_accesses_are_refused(UNUSED void **state)
 {
     struct wire_range put = a_put, get = a_get;
     struct wire_atomic atomic = an_atomic;
     struct wire_answer answer = an_answer;
 
-    (void)state;
     build(WIRE_PUT, &put, 39);
     bad("payload is not the data of the write");
     put.at = UINT64_MAX - 39;
@@ -464,13 +449,12 @@ static void contradicting_accesses_are_refused(void **state)
     bad("range of an answer wraps");
 }
 
-static void absurd_numbers_of_deferring_are_refused(void **state)
+static void absurd_numbers_of_deferring_are_refused(UNUSED void **state)
 {
     struct wire_credit credit = {.envelopes = (UINT64_C(1) << 62) - 1};
     struct wire_defer defer = a_defer;
     struct wire_claim claim = a_claim;
 
-    (void)state;
     credit.payload = credit.envelopes;
     build(WIRE_CREDIT, &credit, 0);
     good();
@@ -495,12 +479,11 @@ static void absurd_numbers_of_deferring_are_refused(void **state)
     bad("more RTS payload than message");
 }
 
-static void absurd_parts_are_refused(void **state)
+static void absurd_parts_are_refused(UNUSED void **state)
 {
     struct wire_split_copy split_copy = a_split_copy;
     struct wire_withdraw withdraw = a_withdraw;
 
-    (void)state;
     split_copy.word = 0;
     build(WIRE_SPLIT_COPY, &split_copy, 0);
     bad("a part without a word");
@@ -522,14 +505,13 @@ static void absurd_parts_are_refused(void **state)
 }
 
 /* Whatever the bytes are, an accepted packet obeys the rules that others rely on. */
-static void accepted_noise_is_well_formed(void **state)
+static void accepted_noise_is_well_formed(UNUSED void **state)
 {
     struct wire_packet out;
     const char *reason;
     struct random r;
     unsigned accepted = 0;
 
-    (void)state;
     random_seed(&r, 1);
     for (unsigned round = 0; round < 200000; round++) {
         size_t noise = random_below(&r, 3);

@@ -2,16 +2,10 @@
 /*
  * count_test.c - two endpoints of the library over a transport that counts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <matchbox/matchbox.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <matchbox/matchbox.h>
-
+#include "base/unit.h"
 #include "testing/count/count.h"
 
 #define MESSAGES 100
@@ -77,11 +71,10 @@ static void exchange(struct pair *p, size_t size)
 }
 
 /* A short message is one packet: its header and its payload. */
-static void one_message_is_one_packet(void **state)
+static void one_message_is_one_packet(UNUSED void **state)
 {
     struct pair p;
 
-    (void)state;
     pair_open(&p);
     exchange(&p, 8);
     assert_int_equal(totals(&p, 0)->sent, 1);
@@ -92,11 +85,10 @@ static void one_message_is_one_packet(void **state)
 
 /* The transport has no memory.h, so a long message comes in packets; all sent packets
  * arrive. */
-static void what_is_sent_is_delivered(void **state)
+static void what_is_sent_is_delivered(UNUSED void **state)
 {
     struct pair p;
 
-    (void)state;
     pair_open(&p);
     for (int i = 0; i < MESSAGES; i++)
         exchange(&p, i % 10 == 0 ? LONG : 50 * (size_t)i);

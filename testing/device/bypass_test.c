@@ -5,14 +5,12 @@
  * Peer 0 sends through the device, all others past it.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/base.h"
+#include "base/unit.h"
 #include "device/host/bypass.h"
 #include "testing/device/stepped_device.h"
 
@@ -58,25 +56,22 @@ static struct came *came_of(struct shadow_message *message)
 }
 
 static void on_matched(void *arg, struct shadow_recv *shadow,
-                       const struct mbx_device_event *event)
+                       UNUSED const struct mbx_device_event *event)
 {
     struct bench *b = arg;
 
-    (void)event;
     mbx_match_cancel(&b->match, &posted_of(shadow)->match);
     assert_int_equal(posted_of(shadow)->message, NOBODY);
     posted_of(shadow)->message = DEVICE;
 }
 
-static void on_revoked(void *arg, struct shadow_recv *shadow)
+static void on_revoked(UNUSED void *arg, struct shadow_recv *shadow)
 {
-    (void)arg;
     posted_of(shadow)->is_revoked = true;
 }
 
-static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
+static int on_packet(UNUSED void *arg, uint32_t peer, const void *memory, size_t size)
 {
-    (void)arg;
     (void)peer;
     (void)memory;
     (void)size;
@@ -114,9 +109,8 @@ static int on_keep(void *arg, struct shadow_message *message)
     return mbx_match_keep(&b->match, &came_of(message)->match);
 }
 
-static void on_lost(void *arg)
+static void on_lost(UNUSED void *arg)
 {
-    (void)arg;
 }
 
 static const struct shadow_events events = {
@@ -218,11 +212,10 @@ static void answer(struct bench *b)
 
 /* ---- the receiver of a message ---- */
 
-static void a_message_takes_a_receive_of_software_at_once(void **state)
+static void a_message_takes_a_receive_of_software_at_once(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post_sized(&b, 0, 2, 7, 1);
     post(&b, 1, 2, 8);
@@ -232,11 +225,10 @@ static void a_message_takes_a_receive_of_software_at_once(void **state)
     bench_close(&b);
 }
 
-static void a_message_without_a_receive_is_kept_at_once(void **state)
+static void a_message_without_a_receive_is_kept_at_once(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 8);
     assert_int_equal(come(&b, 0, 2, 7), KEPT);
@@ -245,11 +237,10 @@ static void a_message_without_a_receive_is_kept_at_once(void **state)
 }
 
 /* Until the device answers, the message has not arrived. */
-static void a_message_waits_for_the_receive_of_the_device(void **state)
+static void a_message_waits_for_the_receive_of_the_device(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 7);
     assert_int_equal(come(&b, 0, 2, 7), NOBODY);
@@ -264,11 +255,10 @@ static void a_message_waits_for_the_receive_of_the_device(void **state)
     bench_close(&b);
 }
 
-static void a_message_that_is_too_late_goes_on(void **state)
+static void a_message_that_is_too_late_goes_on(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 7);
     post(&b, 1, ANY, 7);
@@ -286,11 +276,10 @@ static void a_message_that_is_too_late_goes_on(void **state)
     bench_close(&b);
 }
 
-static void a_message_that_is_too_late_for_all_is_kept(void **state)
+static void a_message_that_is_too_late_for_all_is_kept(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 7);
     match_in_device(&b, 7);
@@ -302,11 +291,10 @@ static void a_message_that_is_too_late_for_all_is_kept(void **state)
 
 /* ---- order of waiting operations ---- */
 
-static void only_messages_of_one_source_wait_for_each_other(void **state)
+static void only_messages_of_one_source_wait_for_each_other(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 7);
     post_sized(&b, 1, ANY, 8, 1);
@@ -323,11 +311,10 @@ static void only_messages_of_one_source_wait_for_each_other(void **state)
     bench_close(&b);
 }
 
-static void nobody_passes_a_receive_that_is_asked_back(void **state)
+static void nobody_passes_a_receive_that_is_asked_back(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 7);
     post(&b, 1, ANY, 8);
@@ -345,11 +332,10 @@ static void nobody_passes_a_receive_that_is_asked_back(void **state)
     bench_close(&b);
 }
 
-static void a_cancel_that_is_too_late_lets_messages_go_on(void **state)
+static void a_cancel_that_is_too_late_lets_messages_go_on(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 7);
     match_in_device(&b, 7);
@@ -363,11 +349,10 @@ static void a_cancel_that_is_too_late_lets_messages_go_on(void **state)
 }
 
 /* Otherwise the device could take one receive after the other from the message. */
-static void nothing_is_handed_over_while_a_message_is_parked(void **state)
+static void nothing_is_handed_over_while_a_message_is_parked(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 7);
     match_in_device(&b, 7);
@@ -390,11 +375,10 @@ static void nothing_is_handed_over_while_a_message_is_parked(void **state)
 
 /* ---- failures ---- */
 
-static void what_there_is_no_space_to_keep_is_looked_at_again(void **state)
+static void what_there_is_no_space_to_keep_is_looked_at_again(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 8);
     b.refusals = 2;
@@ -409,11 +393,10 @@ static void what_there_is_no_space_to_keep_is_looked_at_again(void **state)
 }
 
 /* The claim of m0 is never answered; earlier reports of the device are handled first. */
-static void what_a_lost_device_had_goes_to_those_who_asked(void **state)
+static void what_a_lost_device_had_goes_to_those_who_asked(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b);
     post(&b, 0, ANY, 7);
     post(&b, 1, ANY, 8);

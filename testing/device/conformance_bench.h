@@ -13,13 +13,11 @@
 #ifndef TESTING_CONFORMANCE_BENCH_H
 #define TESTING_CONFORMANCE_BENCH_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "base/unit.h"
 #include "testing/device/conformance.h"
 
 #define BENCH_LIST     8 /* size of the device's list, if its target does not set it */

@@ -25,13 +25,12 @@ static void a_device_has_some_space(void **state)
     assert_int_equal(b->limits.tag_mask & 0xffff, 0xffff);
 }
 
-static void configure_refuses_more_than_the_limits(void **state)
+static void configure_refuses_more_than_the_limits(UNUSED void **state)
 {
     struct mbx_device *device;
     struct mbx_device_limits most;
     void *instance = bench_target->open(&device);
 
-    (void)state;
     device->ops->limits(device, &most);
     assert_int_equal(device->ops->configure(device, most.list + 1, 2, 1), -EINVAL);
     assert_int_equal(device->ops->configure(device, 1, most.commands + 1, 1), -EINVAL);

@@ -257,9 +257,8 @@ static void it_cannot_have_been_matched_before(void **state)
     assert_int_equal(o->lost, 1);
 }
 
-static void a_holding_shadow_without_memory_leaves_nothing(void **state)
+static void a_holding_shadow_without_memory_leaves_nothing(UNUSED void **state)
 {
-    (void)state;
     owner_lacks_memory(true, 5 + 2 + 2); /* the shadow's, for held messages, and the device's */
 }
 

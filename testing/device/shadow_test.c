@@ -278,9 +278,8 @@ static void a_shadow_asks_for_no_more_than_the_device_has(void **state)
     assert_int_equal(o->stepped.commands, 2 * STEPPED_LIST + 2);
 }
 
-static void a_shadow_without_memory_leaves_nothing(void **state)
+static void a_shadow_without_memory_leaves_nothing(UNUSED void **state)
 {
-    (void)state;
     owner_lacks_memory(false, 5 + 2); /* the shadow's, and the device's */
 }
 

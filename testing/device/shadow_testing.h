@@ -12,13 +12,11 @@
 #ifndef TESTING_SHADOW_TESTING_H
 #define TESTING_SHADOW_TESTING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "base/unit.h"
 #include "device/host/held.h"
 #include "device/host/shadow.h"
 #include "testing/device/stepped_device.h"

@@ -3,16 +3,14 @@
 #include "testing/device/verbs_target.h"
 
 #include <endian.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "device/verbs/verbs_state.h"
 
 #define SLOTS     300 /* sends of a peer that may wait: more than the untagged buffers */
@@ -377,21 +375,19 @@ static const struct mbx_device_ops proxy_ops = {
 
 /* ---- open, send, close ---- */
 
-static bool on_fin(void *arg, uint32_t peer, const struct verbs_fin *fin, uint64_t *sender)
+static bool on_fin(void *arg, UNUSED uint32_t peer, const struct verbs_fin *fin, uint64_t *sender)
 {
     struct verbs_target *t = arg;
 
-    (void)peer;
     t->fin = *fin;
     *sender = t->fin_sender;
     return t->knows_fin;
 }
 
-static void on_link_failed(void *arg, uint32_t peer, const char *why)
+static void on_link_failed(void *arg, uint32_t peer, UNUSED const char *why)
 {
     struct verbs_target *t = arg;
 
-    (void)why;
     t->failed++;
     t->last_failed = peer;
     t->peers[peer].has_failed = true;
@@ -545,13 +541,12 @@ void verbs_target_send(void *instance, uint32_t peer, const struct conformance_m
     }
 }
 
-void verbs_target_read(void *instance, const struct mbx_device_event *event, const void *memory,
+void verbs_target_read(UNUSED void *instance, const struct mbx_device_event *event, const void *memory,
                        struct conformance_message *message)
 {
     struct wire_packet packet;
     const char *reason;
 
-    (void)instance;
     assert_int_equal(wire_check(memory, event->bytes, &packet, &reason), 0);
     message->envelope =
         (struct mbx_device_envelope){packet.header.context_id, event->peer, packet.header.tag};

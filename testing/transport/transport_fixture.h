@@ -11,15 +11,9 @@
 #ifndef TESTING_TRANSPORT_FIXTURE_H
 #define TESTING_TRANSPORT_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/base.h"
 #include "base/log.h"
+#include "base/unit.h"
 #include "transport/transport.h"
 
 #define MAX_NODES  4

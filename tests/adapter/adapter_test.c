@@ -6,9 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,19 +17,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "ends.h"
 #include "base/patience.h"
+#include "base/unit.h"
 
 /* ---- success ---- */
 
-static void messages_arrive_in_order(void **state)
+static void messages_arrive_in_order(UNUSED void **state)
 {
     struct end a, b;
     struct ibv_wc wc;
 
-    (void)state;
     open_pair(&a, &b, &usual);
     for (uint32_t i = 0; i < 8; i++)
         post_recv(&b, i, i * 100000, 100000);
@@ -55,7 +51,7 @@ static void messages_arrive_in_order(void **state)
     close_end(&b);
 }
 
-static void memory_is_written_read_and_changed(void **state)
+static void memory_is_written_read_and_changed(UNUSED void **state)
 {
     struct end a, b;
     struct ibv_sge sge;
@@ -65,7 +61,6 @@ static void memory_is_written_read_and_changed(void **state)
                              .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD},
                        *bad;
 
-    (void)state;
     open_pair(&a, &b, &usual);
     memset(a.bytes, 'w', BYTES);
     post(&a, IBV_WR_RDMA_WRITE, 1, BYTES, (uintptr_t)b.bytes, b.mr->rkey, 0);
@@ -89,12 +84,11 @@ static void memory_is_written_read_and_changed(void **state)
     close_end(&b);
 }
 
-static void a_send_waits_for_its_receive(void **state)
+static void a_send_waits_for_its_receive(UNUSED void **state)
 {
     struct end a, b;
     struct ibv_wc wc;
 
-    (void)state;
     open_pair(&a, &b, &usual);
     post(&a, IBV_WR_SEND, 1, 8, 0, 0, 0);
     post(&a, IBV_WR_SEND, 2, 8, 0, 0, 0);
@@ -109,14 +103,13 @@ static void a_send_waits_for_its_receive(void **state)
     close_end(&b);
 }
 
-static void a_shared_queue_says_that_it_runs_low(void **state)
+static void a_shared_queue_says_that_it_runs_low(UNUSED void **state)
 {
     const struct options options = {
         .cqe = 64, .srq = 8, .rnr_retry = 7, .retry_cnt = 7, .timeout = 14, .access = ALL};
     struct ibv_srq_attr attr = {.srq_limit = 2};
     struct end a, b;
 
-    (void)state;
     open_pair(&a, &b, &options);
     for (uint64_t i = 0; i < 3; i++)
         post_recv(&b, i, 0, 8);
@@ -138,11 +131,10 @@ static void a_shared_queue_says_that_it_runs_low(void **state)
 
 /* ---- errors ---- */
 
-static void nobody_is_without_limits(void **state)
+static void nobody_is_without_limits(UNUSED void **state)
 {
     struct end a, b;
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         const struct options options = {.cqe = 64,
                                         .rnr_retry = 7,
@@ -173,14 +165,13 @@ static void nobody_is_without_limits(void **state)
     }
 }
 
-static void local_memory_needs_its_key(void **state)
+static void local_memory_needs_its_key(UNUSED void **state)
 {
     struct end a, b;
     struct ibv_sge sge;
     struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND},
                        *bad;
 
-    (void)state;
     open_pair(&a, &b, &usual);
     sge = part(&b, 0, 8); /* from another protection domain */
     assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
@@ -189,11 +180,10 @@ static void local_memory_needs_its_key(void **state)
     close_end(&b);
 }
 
-static void a_message_that_is_too_long_ends_the_connection(void **state)
+static void a_message_that_is_too_long_ends_the_connection(UNUSED void **state)
 {
     struct end a, b;
 
-    (void)state;
     open_pair(&a, &b, &usual);
     post_recv(&b, 9, 0, 8);
     post(&a, IBV_WR_SEND, 1, 9, 0, 0, 0);
@@ -204,13 +194,12 @@ static void a_message_that_is_too_long_ends_the_connection(void **state)
     close_end(&b);
 }
 
-static void patience_without_a_receive_ends(void **state)
+static void patience_without_a_receive_ends(UNUSED void **state)
 {
     const struct options options = {
         .cqe = 64, .rnr_retry = 2, .retry_cnt = 7, .timeout = 14, .access = ALL};
     struct end a, b;
 
-    (void)state;
     open_pair(&a, &b, &options);
     post(&a, IBV_WR_SEND, 1, 8, 0, 0, 0);
     expect(&a, 1, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -218,13 +207,12 @@ static void patience_without_a_receive_ends(void **state)
     close_end(&b);
 }
 
-static void a_full_completion_queue_is_overrun(void **state)
+static void a_full_completion_queue_is_overrun(UNUSED void **state)
 {
     const struct options options = {
         .cqe = 4, .rnr_retry = 7, .retry_cnt = 7, .timeout = 14, .access = ALL};
     struct end a, b;
 
-    (void)state;
     open_pair(&a, &b, &options);
     for (uint64_t i = 0; i < 5; i++)
         post(&a, IBV_WR_RDMA_WRITE, i, 8, (uintptr_t)b.bytes, b.mr->rkey, 0);
@@ -234,11 +222,10 @@ static void a_full_completion_queue_is_overrun(void **state)
     close_end(&b);
 }
 
-static void what_is_in_use_is_not_destroyed(void **state)
+static void what_is_in_use_is_not_destroyed(UNUSED void **state)
 {
     struct end a, b;
 
-    (void)state;
     open_pair(&a, &b, &usual);
     assert_int_equal(ibv_dealloc_pd(a.pd), EBUSY);
     assert_int_equal(ibv_destroy_cq(a.cq), EBUSY);
@@ -248,14 +235,13 @@ static void what_is_in_use_is_not_destroyed(void **state)
 
 /* ---- clients that break the rules ---- */
 
-static void an_impossible_index_ends_its_client_alone(void **state)
+static void an_impossible_index_ends_its_client_alone(UNUSED void **state)
 {
     struct end a, b, rogue;
     struct ibv_wc wc;
     const uint64_t until = clock_now() + PATIENCE_NS, one = 1;
     struct lib_qp *qp;
 
-    (void)state;
     open_pair(&a, &b, &usual);
     open_end(&rogue, &usual);
     connect_to(&rogue, rogue.qp->qp_num, &usual);
@@ -275,7 +261,7 @@ static void an_impossible_index_ends_its_client_alone(void **state)
     close_end(&b);
 }
 
-static void a_request_of_another_shape_ends_its_client_alone(void **state)
+static void a_request_of_another_shape_ends_its_client_alone(UNUSED void **state)
 {
     struct end a, b;
     struct sockaddr_un name;
@@ -283,7 +269,6 @@ static void a_request_of_another_shape_ends_its_client_alone(void **state)
     char byte;
     int sock;
 
-    (void)state;
     open_pair(&a, &b, &usual);
     assert_int_equal(getpeername(lib_context(a.context)->sock, (struct sockaddr *)&name, &size),
                      0);
@@ -334,13 +319,12 @@ static int be_the_other(int in, int out)
     return 0;
 }
 
-static void a_stopped_process_is_served(void **state)
+static void a_stopped_process_is_served(UNUSED void **state)
 {
     struct other other;
     struct told told;
     struct end end;
 
-    (void)state;
     open_end(&end, &usual);
     told = start_other(&other);
     connect_other(&other, &end, &told, &usual);
@@ -362,7 +346,7 @@ static void a_stopped_process_is_served(void **state)
     close_end(&end);
 }
 
-static void a_killed_process_does_not_answer(void **state)
+static void a_killed_process_does_not_answer(UNUSED void **state)
 {
     const struct options options = {
         .cqe = 64, .rnr_retry = 7, .retry_cnt = 1, .timeout = 10, .access = ALL};
@@ -370,7 +354,6 @@ static void a_killed_process_does_not_answer(void **state)
     struct told told;
     struct end end;
 
-    (void)state;
     open_end(&end, &options);
     told = start_other(&other);
     connect_other(&other, &end, &told, &options);
@@ -382,7 +365,7 @@ static void a_killed_process_does_not_answer(void **state)
     close_end(&end);
 }
 
-static void a_killed_adapter_is_a_lost_device(void **state)
+static void a_killed_adapter_is_a_lost_device(UNUSED void **state)
 {
     const uint64_t until = clock_now() + PATIENCE_NS;
     struct ibv_comp_channel *channel;
@@ -392,7 +375,6 @@ static void a_killed_adapter_is_a_lost_device(void **state)
     void *arg;
     int got;
 
-    (void)state;
     open_end(&a, &usual);
     connect_to(&a, a.qp->qp_num, &usual);
     channel = ibv_create_comp_channel(a.context);

@@ -7,21 +7,17 @@
  */
 #include <endian.h>
 #include <errno.h>
-#include <setjmp.h>
+#include <infiniband/tm_types.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "ends.h"
 #include "base/patience.h"
-
-#include <infiniband/tm_types.h>
+#include "base/unit.h"
 
 #define TAGS     4
 #define UNTAGGED 40
@@ -195,12 +191,11 @@ static void open_matching(struct end *a, struct end *b)
 
 /* ---- tests ---- */
 
-static void eager_messages_meet_their_tags(void **state)
+static void eager_messages_meet_their_tags(UNUSED void **state)
 {
     struct end a, b;
     struct seen seen;
 
-    (void)state;
     open_matching(&a, &b);
     add(&b, 1, 11, DATA, 100);
     add(&b, 2, 12, DATA + 1000, LONG);
@@ -228,12 +223,11 @@ static void eager_messages_meet_their_tags(void **state)
     close_end(&b);
 }
 
-static void a_rendezvous_is_read_and_answered(void **state)
+static void a_rendezvous_is_read_and_answered(UNUSED void **state)
 {
     struct end a, b;
     struct seen seen;
 
-    (void)state;
     open_matching(&a, &b);
     add(&b, 1, 11, DATA, LONG);
     send_rendezvous(&a, 11, LONG, 1000);
@@ -254,13 +248,12 @@ static void a_rendezvous_is_read_and_answered(void **state)
     close_end(&b);
 }
 
-static void a_rendezvous_that_does_not_fit_is_for_software(void **state)
+static void a_rendezvous_that_does_not_fit_is_for_software(UNUSED void **state)
 {
     struct end a, b;
     struct seen seen;
     struct ibv_rvh rvh;
 
-    (void)state;
     open_matching(&a, &b);
     add(&b, 1, 11, DATA, 64);
     send_rendezvous(&a, 11, LONG, 1000);
@@ -275,12 +268,11 @@ static void a_rendezvous_that_does_not_fit_is_for_software(void **state)
     close_end(&b);
 }
 
-static void a_rendezvous_with_a_wrong_key_fails_on_both_sides(void **state)
+static void a_rendezvous_with_a_wrong_key_fails_on_both_sides(UNUSED void **state)
 {
     struct end a, b;
     struct seen seen;
 
-    (void)state;
     open_matching(&a, &b);
     add(&b, 1, 11, 0, BYTES);
     send_rendezvous(&a, 11, DATA + 1, 1000); /* one byte beyond the region */
@@ -295,11 +287,10 @@ static void a_rendezvous_with_a_wrong_key_fails_on_both_sides(void **state)
     close_end(&b);
 }
 
-static void what_meets_nothing_is_unexpected(void **state)
+static void what_meets_nothing_is_unexpected(UNUSED void **state)
 {
     struct end a, b;
 
-    (void)state;
     open_matching(&a, &b);
     send_tagged(&a, IBV_TMH_EAGER, 11, 10);
     see(&b, 100, IBV_WC_TM_RECV, 0);
@@ -326,12 +317,11 @@ static void what_meets_nothing_is_unexpected(void **state)
     close_end(&b);
 }
 
-static void a_del_says_whether_it_came_too_late(void **state)
+static void a_del_says_whether_it_came_too_late(UNUSED void **state)
 {
     struct end a, b;
     uint32_t handle;
 
-    (void)state;
     open_matching(&a, &b);
     handle = add(&b, 1, 11, DATA, 100);
     assert_int_equal(del(&b, handle), IBV_WC_SUCCESS);
@@ -358,13 +348,12 @@ static void a_del_says_whether_it_came_too_late(void **state)
     close_end(&b);
 }
 
-static void the_list_is_as_long_as_it_was_made(void **state)
+static void the_list_is_as_long_as_it_was_made(UNUSED void **state)
 {
     struct end a, b;
     struct ibv_ops_wr wr = {.opcode = IBV_WR_TAG_ADD, .tm.add = {.tag = 5, .mask = UINT64_MAX}};
     uint32_t first = 0;
 
-    (void)state;
     open_matching(&a, &b);
     for (uint32_t i = 0; i < TAGS; i++) {
         const uint32_t handle = add(&b, i, 11 + i, DATA, 100);
@@ -381,12 +370,11 @@ static void the_list_is_as_long_as_it_was_made(void **state)
     close_end(&b);
 }
 
-static void a_message_longer_than_its_buffer_ends_the_connection(void **state)
+static void a_message_longer_than_its_buffer_ends_the_connection(UNUSED void **state)
 {
     struct end a, b;
     struct seen seen;
 
-    (void)state;
     open_matching(&a, &b);
     add(&b, 1, 11, DATA, 9);
     memset(a.bytes, 0, 64);
@@ -401,12 +389,11 @@ static void a_message_longer_than_its_buffer_ends_the_connection(void **state)
     close_end(&b);
 }
 
-static void it_works_with_33_untagged_buffers(void **state)
+static void it_works_with_33_untagged_buffers(UNUSED void **state)
 {
     const uint64_t until = clock_now() + PATIENCE_NS;
     struct end a, b;
 
-    (void)state;
     open_end(&a, &usual);
     open_end(&b, &matching);
     connect_to(&a, b.qp->qp_num, &usual);
@@ -428,11 +415,10 @@ static void it_works_with_33_untagged_buffers(void **state)
     close_end(&b);
 }
 
-static void adapters_may_differ(void **state)
+static void adapters_may_differ(UNUSED void **state)
 {
     struct end a, b;
 
-    (void)state;
     end_adapter();
     setenv(ADAPTER_ENV_QUIRKS, "recv,apart,sync", 1);
     open_matching(&a, &b);
@@ -505,13 +491,12 @@ static int be_the_other(int in, int out)
     return 0;
 }
 
-static void a_stopped_process_has_its_receives_matched(void **state)
+static void a_stopped_process_has_its_receives_matched(UNUSED void **state)
 {
     struct other other;
     struct told told;
     struct end end;
 
-    (void)state;
     open_end(&end, &usual);
     told = start_other(&other);
     connect_other(&other, &end, &told, &usual);

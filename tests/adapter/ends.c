@@ -10,9 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "base/unit.h"
 
 const struct options usual = {
     .cqe = 64, .rnr_retry = 7, .retry_cnt = 7, .timeout = 14, .access = ALL};
@@ -281,11 +279,10 @@ int end_other(struct other *other)
 /* The sanitizers of the daemon write here. */
 static char log_name[TEMPORARY_SIZE];
 
-void the_daemons_have_not_complained(void **state)
+void the_daemons_have_not_complained(UNUSED void **state)
 {
     struct stat status;
 
-    (void)state;
     assert_int_equal(stat(log_name, &status), 0);
     temporary_show(log_name);
     assert_int_equal(status.st_size, 0);

@@ -620,7 +620,7 @@ static void test_labels_without_a_job(void **state)
     cluster_close(&cl);
 }
 
-static void test_labels_of_a_job(void **state)
+static void test_labels_of_a_job(UNUSED void **state)
 {
     static const uint8_t key[16] = {1, 2, 3};
     const char *const params[] = {"TRANSPORT=shm", NULL};
@@ -629,7 +629,6 @@ static void test_labels_of_a_job(void **state)
     struct mbx_ep *one, *other;
     uint32_t peer;
 
-    (void)state;
     assert_int_equal(mbx_open(&config, &one), 0);
     assert_int_equal(mbx_open(&config, &other), 0);
     assert_int_equal(mbx_address_share(one, 77), 0);

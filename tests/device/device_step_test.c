@@ -261,9 +261,8 @@ static void test_killed_after_any_instruction(void **state)
     last_name = NULL;
 }
 
-static int tell_where(void **state)
+static int tell_where(UNUSED void **state)
 {
-    (void)state;
     if (last_name != NULL)
         fprintf(stderr, "%s, killed after instruction %ld\n", last_name, last_step);
     return 0;

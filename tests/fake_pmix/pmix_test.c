@@ -4,22 +4,18 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/unit.h"
 #include "boot/boot.h"
 #include "fake_pmix.h"
 
@@ -408,7 +404,7 @@ static void case_forked(void)
 
 /* ---- tests ---- */
 
-static void test_cases(void **state)
+static void test_cases(UNUSED void **state)
 {
     case_fn *const cases[] = {
         case_rounds,
@@ -432,7 +428,6 @@ static void test_cases(void **state)
         case_damaged_hosts,
     };
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
         run_case(cases[i]);
 }
@@ -443,12 +438,11 @@ static void case_no_library(void)
     CHECK(mem_live() == 0);
 }
 
-static void test_a_library_that_cannot_be_loaded(void **state)
+static void test_a_library_that_cannot_be_loaded(UNUSED void **state)
 {
     pid_t pid = fork();
     int status;
 
-    (void)state;
     if (pid == 0) {
         log_set_sink(keep_log, NULL);
         case_no_library();

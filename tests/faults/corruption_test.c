@@ -14,22 +14,18 @@
  *   corruption_test [--quick] [FIRST-SEED]
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include <matchbox/matchbox.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include <matchbox/matchbox.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/siphash.h"
 #include "transport/shm/segment.h"
 #include "wire/wire.h"
@@ -363,9 +359,8 @@ static void cluster_close(void)
     mbx_close(cl.correct);
 }
 
-static void a_corruptor_cannot_crash_its_victim(void **state)
+static void a_corruptor_cannot_crash_its_victim(UNUSED void **state)
 {
-    (void)state;
     for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
         uint64_t mem = mem_live();
         int64_t fds = sys_fds_live(), maps = sys_maps_live();

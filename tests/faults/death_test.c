@@ -196,11 +196,10 @@ static bool has_time(uint64_t since_ns)
 
 /* Plays each scene once; again if a point is missing, because on a busy machine ranks may be
  * late for each other. */
-static void every_point_is_come_by(void **state)
+static void every_point_is_come_by(UNUSED void **state)
 {
     const uint64_t start_ns = clock_now();
 
-    (void)state;
     do {
         for (int s = 0; s < death_scene_count; s++)
             if (test.is_wanted[s])
@@ -270,13 +269,12 @@ static int die_at_silent_points(int *deaths)
 
 /* A point that a scene reached because of a delay may not be reached again: this is allowed for
  * a tenth of the points. */
-static void a_death_at_each_point_is_survived(void **state)
+static void a_death_at_each_point_is_survived(UNUSED void **state)
 {
     const uint64_t start_ns = clock_now();
     const int chosen = choose_points();
     int deaths = 0, silent;
 
-    (void)state;
     do
         silent = die_at_silent_points(&deaths);
     while (silent > (chosen + 9) / 10 && has_time(start_ns));

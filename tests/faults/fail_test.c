@@ -512,11 +512,10 @@ static void test_closing_after_a_call_that_fails(void **state)
     }
 }
 
-static void test_parameters_without_memory(void **state)
+static void test_parameters_without_memory(UNUSED void **state)
 {
     struct mbx_param param, before;
 
-    (void)state;
     memset(&param, 7, sizeof param);
     before = param;
     log_set_sink(hush, NULL);

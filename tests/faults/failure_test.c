@@ -100,11 +100,10 @@ static void reported_once(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void a_receive_from_any_source_is_told_once(void **state)
+static void a_receive_from_any_source_is_told_once(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 3, reported_once, NULL);
     forked_end(&job);
     all_is_well(&job, 2);
@@ -148,11 +147,10 @@ static void reported_by_array(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void an_array_tells_of_a_death_and_is_met(void **state)
+static void an_array_tells_of_a_death_and_is_met(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 3, reported_by_array, NULL);
     forked_end(&job);
     all_is_well(&job, 2);
@@ -182,11 +180,10 @@ static void reported_by_descriptor(struct forked_job *job, int rank, const void 
     forked_close(ep);
 }
 
-static void a_descriptor_tells_of_a_death(void **state)
+static void a_descriptor_tells_of_a_death(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 2, reported_by_descriptor, NULL);
     forked_end(&job);
     all_is_well(&job, 1);
@@ -227,11 +224,10 @@ static void reported_again(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void what_is_posted_later_is_told_until_it_is_known(void **state)
+static void what_is_posted_later_is_told_until_it_is_known(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 3, reported_again, NULL);
     forked_end(&job);
     assert_true(forked_was_killed(&job, 1) && forked_was_killed(&job, 2));
@@ -261,11 +257,10 @@ static void closes(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void a_peer_that_closes_has_not_failed(void **state)
+static void a_peer_that_closes_has_not_failed(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 2, closes, NULL);
     forked_end(&job);
     all_is_well(&job, -1);
@@ -325,11 +320,10 @@ static void probes_any(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void a_probe_is_told(void **state)
+static void a_probe_is_told(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 3, probes, NULL);
     forked_end(&job);
     all_is_well(&job, 2);
@@ -377,14 +371,13 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void extra_credit_of_the_dead_comes_back(void **state)
+static void extra_credit_of_the_dead_comes_back(UNUSED void **state)
 {
     /* with unbounded payload there are still extra envelopes */
     static const char *const unbounded[] = {"TRANSPORT=shm", "PEER_TIMEOUT=20ms",
                                             "WINDOW_PAYLOAD=unlimited", NULL};
     static const char *const *const params[] = {quick, unbounded};
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(params); i++) {
         struct forked_job job;
 
@@ -414,11 +407,10 @@ static void dies_beside(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void a_device_that_was_never_used_keeps_nobody_waiting(void **state)
+static void a_device_that_was_never_used_keeps_nobody_waiting(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 2, dies_beside, NULL);
     forked_end(&job);
     all_is_well(&job, 1);
@@ -467,12 +459,11 @@ static void stops(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void a_process_that_is_stopped_is_not_dead(void **state)
+static void a_process_that_is_stopped_is_not_dead(UNUSED void **state)
 {
     struct forked_job job;
     int status;
 
-    (void)state;
     forked_start(&job, 2, stops, NULL);
     assert_int_equal(waitpid(job.pids[1], &status, WUNTRACED), job.pids[1]);
     assert_true(WIFSTOPPED(status));
@@ -545,13 +536,12 @@ static void dies_within(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void what_a_device_assembles_ends_with_its_sender(void **state)
+static void what_a_device_assembles_ends_with_its_sender(UNUSED void **state)
 {
     static const char *const devices[] = {"DEVICE=soft", "DEVICE=soft-thread",
                                           "DEVICE=soft-process"};
     struct forked_job job;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(devices); i++) {
         forked_start(&job, 2, dies_within, devices[i]);
         forked_end(&job);

@@ -168,11 +168,10 @@ static void death(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void all_who_wait_for_the_dead_are_told(void **state)
+static void all_who_wait_for_the_dead_are_told(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, RANKS, death, NULL);
     forked_wait(&job);
     for (int rank = 0; rank < VICTIM; rank++)
@@ -217,12 +216,11 @@ static void stops(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void a_process_that_is_stopped_is_not_dead(void **state)
+static void a_process_that_is_stopped_is_not_dead(UNUSED void **state)
 {
     struct forked_job job;
     int status;
 
-    (void)state;
     forked_start(&job, 2, stops, NULL);
     assert_int_equal(waitpid(job.pids[1], &status, WUNTRACED), job.pids[1]);
     assert_true(WIFSTOPPED(status));
@@ -296,11 +294,10 @@ static void breaks(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void a_break_keeps_nobody_waiting(void **state)
+static void a_break_keeps_nobody_waiting(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 2, breaks, NULL);
     forked_wait(&job);
     assert_int_equal(job.statuses[0], 0);
@@ -332,11 +329,10 @@ static void loses(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void what_a_break_loses_is_a_death(void **state)
+static void what_a_break_loses_is_a_death(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 2, loses, NULL);
     forked_wait(&job);
     assert_int_equal(job.statuses[0], 0);
@@ -377,11 +373,10 @@ static void with_other_keys(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void another_key_is_not_answered(void **state)
+static void another_key_is_not_answered(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, 3, with_other_keys, NULL);
     forked_wait(&job);
     for (int rank = 0; rank < 3; rank++)

@@ -51,7 +51,7 @@ static void count_line(void *arg, enum log_level level, const char *text)
     ++*(size_t *)arg;
 }
 
-static void test_a_damaged_launcher_is_refused(void **state)
+static void test_a_damaged_launcher_is_refused(UNUSED void **state)
 {
     static const char *const damaged[] = {
         "", "x", "3", "3:", ":1", "-1:0", "999999:0", "0:0:0"};
@@ -59,7 +59,6 @@ static void test_a_damaged_launcher_is_refused(void **state)
     uint64_t mem = mem_live();
     size_t lines = 0;
 
-    (void)state;
     log_set_sink(count_line, &lines);
     for (size_t i = 0; i < ARRAY_COUNT(damaged); i++) {
         setenv("MBX_BOOT", damaged[i], 1);

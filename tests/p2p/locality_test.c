@@ -23,18 +23,16 @@ static uint64_t stepping_clock(void)
     return atomic_fetch_add(&time_ns, step_ns);
 }
 
-static int set_clock(void **state)
+static int set_clock(UNUSED void **state)
 {
-    (void)state;
     atomic_store(&time_ns, clock_now());
     atomic_store(&step_ns, 0);
     clock_set(stepping_clock);
     return 0;
 }
 
-static int restore_clock(void **state)
+static int restore_clock(UNUSED void **state)
 {
-    (void)state;
     clock_set(NULL);
     return 0;
 }

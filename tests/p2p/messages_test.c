@@ -202,9 +202,8 @@ static double measure(int count, uint64_t window, int think, bool takes)
     return (double)packets / receives;
 }
 
-static void test_a_receive_costs_few_messages_at_any_number_of_senders(void **state)
+static void test_a_receive_costs_few_messages_at_any_number_of_senders(UNUSED void **state)
 {
-    (void)state;
     for (size_t w = 0; w < ARRAY_COUNT(windows); w++)
         for (size_t n = 0; n < source_counts; n++)
             for (size_t t = 0; t < ARRAY_COUNT(thinks) && windows[w].window != 0; t++)
@@ -214,9 +213,8 @@ static void test_a_receive_costs_few_messages_at_any_number_of_senders(void **st
 
 /* With a window and time to think, senders end their deferral because of the credit, as
  * above. */
-static void test_a_receive_that_takes_costs_hardly_more_than_its_end(void **state)
+static void test_a_receive_that_takes_costs_hardly_more_than_its_end(UNUSED void **state)
 {
-    (void)state;
     for (size_t w = 0; w < ARRAY_COUNT(windows); w++)
         for (size_t n = 0; n + 1 < source_counts; n++)
             assert_true(measure(sources[n], windows[w].window,

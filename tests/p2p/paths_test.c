@@ -46,16 +46,14 @@ static uint64_t clock_stands(void)
     return UINT64_C(1) << 40;
 }
 
-static int stop_clock(void **state)
+static int stop_clock(UNUSED void **state)
 {
-    (void)state;
     clock_set(clock_stands);
     return 0;
 }
 
-static int start_clock(void **state)
+static int start_clock(UNUSED void **state)
 {
-    (void)state;
     clock_set(NULL);
     return 0;
 }

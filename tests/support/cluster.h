@@ -14,17 +14,11 @@
 #ifndef TESTS_CLUSTER_H
 #define TESTS_CLUSTER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include <matchbox/matchbox.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
-#include <cmocka.h>
-
-#include <matchbox/matchbox.h>
-
+#include "base/unit.h"
 #include "configurations.h"
 #include "core/core.h"
 

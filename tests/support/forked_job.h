@@ -10,17 +10,12 @@
 #ifndef TESTS_FORKED_JOB_H
 #define TESTS_FORKED_JOB_H
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include <matchbox/matchbox.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include <matchbox/matchbox.h>
+#include "base/unit.h"
 
 #define FORKED_MAX    4
 #define FORKED_WORDS  16

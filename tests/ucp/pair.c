@@ -89,17 +89,15 @@ void close_pair(void)
         ucp_cleanup(context);
 }
 
-int open_both(void **state)
+int open_both(UNUSED void **state)
 {
-    (void)state;
     lines = 0;
     mbx_log_callback(note, NULL);
     return open_pair(UCS_THREAD_MODE_SINGLE) == UCS_OK ? 0 : -1;
 }
 
-int close_both(void **state)
+int close_both(UNUSED void **state)
 {
-    (void)state;
     close_pair();
     mbx_log_callback(NULL, NULL);
     return mem_live() == 0 ? 0 : -1;

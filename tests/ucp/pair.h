@@ -5,15 +5,10 @@
 #ifndef TESTS_UCP_PAIR_H
 #define TESTS_UCP_PAIR_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/unit.h"
 #include "ucp/address.h"
 #include "ucp/door.h"
 

@@ -11,7 +11,7 @@
 #define SIZE 1000
 
 /* Where UCX 1.13 has other values, and calls that it does not survive. */
-static void atomics_are_those_of_the_interface(void **state)
+static void atomics_are_those_of_the_interface(UNUSED void **state)
 {
     static const struct {
         ucp_atomic_fetch_op_t op;
@@ -24,7 +24,6 @@ static void atomics_are_those_of_the_interface(void **state)
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE,
                                  .datatype = ucp_dt_make_contig(8)};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         *number = 30;
         assert_int_equal(finish(ucp_atomic_fetch_nb(to, ops[i].op, operands[i], &result, 8,
@@ -53,13 +52,12 @@ static void alone(void)
         ucp_worker_progress(here);
 }
 
-static void a_flush_waits_for_the_owner_of_the_memory(void **state)
+static void a_flush_waits_for_the_owner_of_the_memory(UNUSED void **state)
 {
     ucp_request_param_t plain = {0};
     unsigned char in[SIZE] = {0};
     void *flushes[2], *get;
 
-    (void)state;
     assert_int_equal(ucp_put_nbi(to, data, SIZE, where(memory.bytes), key), UCS_OK);
     memset(data, 0x33, SIZE);
     assert_int_equal(ucp_put_nbi(to, data, MEMORY_SIZE - SIZE, where(memory.bytes + SIZE), key),
@@ -84,11 +82,10 @@ static void a_flush_waits_for_the_owner_of_the_memory(void **state)
 }
 
 /* More than the library has on its way at a time: the client's memory is free all the same. */
-static void short_puts_that_wait_have_a_copy(void **state)
+static void short_puts_that_wait_have_a_copy(UNUSED void **state)
 {
     uint64_t value, in;
 
-    (void)state;
     for (value = 0; value < 200; value++)
         assert_int_equal(ucp_put_nbi(to, &value, 8, where(memory.bytes + 8 * value), key),
                          UCS_OK);
@@ -99,11 +96,10 @@ static void short_puts_that_wait_have_a_copy(void **state)
     }
 }
 
-static void a_close_waits_for_accesses(void **state)
+static void a_close_waits_for_accesses(UNUSED void **state)
 {
     void *closing;
 
-    (void)state;
     assert_int_equal(ucp_atomic_add32(to, 1, where(memory.bytes) / 8 * 8 + 8, key), UCS_OK);
     closing = ucp_ep_close_nb(to, UCP_EP_CLOSE_MODE_FLUSH);
     alone();
@@ -112,24 +108,22 @@ static void a_close_waits_for_accesses(void **state)
     assert_false(is_all(memory.bytes, 16, 0x11));
 }
 
-static void a_forced_close_cancels_accesses(void **state)
+static void a_forced_close_cancels_accesses(UNUSED void **state)
 {
     void *put = ucp_put_nb(to, data, MEMORY_SIZE, where(memory.bytes), key, NULL);
 
-    (void)state;
     assert_true(UCS_PTR_IS_PTR(put));
     assert_null(ucp_ep_close_nb(to, UCP_EP_CLOSE_MODE_FORCE));
     assert_int_equal(finish(put), UCS_ERR_CANCELED);
 }
 
-static void requests_of_accesses_are_as_others(void **state)
+static void requests_of_accesses_are_as_others(UNUSED void **state)
 {
     ucp_request_param_t now = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
     ucp_request_param_t iov = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE,
                                .datatype = UCP_DATATYPE_IOV};
     void *get;
 
-    (void)state;
     assert_null(ucp_put_nbx(to, data, 8, where(memory.bytes), key, &now));
     assert_ptr_equal(ucp_put_nbx(to, data, MEMORY_SIZE, where(memory.bytes), key, &now),
                      UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
@@ -160,9 +154,8 @@ int __wrap_mbx_close(struct mbx_ep *ep)
     return __real_mbx_close(ep);
 }
 
-static void a_worker_that_is_destroyed_serves_no_region(void **state)
+static void a_worker_that_is_destroyed_serves_no_region(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(ucp_put_nbi(to, data, 8, where(memory.bytes), key), UCS_OK);
     alone();
     unmaps_at_close = true;
@@ -187,12 +180,11 @@ static ucs_status_t reads_within(void *arg, void *bytes, size_t length, ucp_ep_h
     return UCS_OK;
 }
 
-static void a_handler_may_wait_for_an_access(void **state)
+static void a_handler_may_wait_for_an_access(UNUSED void **state)
 {
     ucp_address_t *address;
     size_t size;
 
-    (void)state;
     got = 0;
     assert_int_equal(ucp_worker_get_address(there, &address, &size), UCS_OK);
     assert_int_equal(connect_to(there, address, false, NULL, &own), UCS_OK);
@@ -256,14 +248,13 @@ static void win(struct contest *contest)
 }
 
 /* Whichever of the two is first in the first turn. */
-static void nobody_comes_too_late_each_time(void **state)
+static void nobody_comes_too_late_each_time(UNUSED void **state)
 {
     struct contest contest = {.lock =
                                   (void *)(memory.bytes + (8 - where(memory.bytes) % 8) % 8)};
     ucp_address_t *address;
     size_t size;
 
-    (void)state;
     assert_int_equal(ucp_worker_get_address(there, &address, &size), UCS_OK);
     assert_int_equal(connect_to(there, address, false, NULL, &own), UCS_OK);
     ucp_worker_release_address(there, address);
@@ -273,11 +264,10 @@ static void nobody_comes_too_late_each_time(void **state)
     (void)flush();
 }
 
-static void a_flush_that_must_not_wait_is_refused(void **state)
+static void a_flush_that_must_not_wait_is_refused(UNUSED void **state)
 {
     const ucp_request_param_t now = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
 
-    (void)state;
     assert_int_equal(ucp_put_nbi(to, data, 8, where(memory.bytes), key), UCS_OK);
     assert_ptr_equal(ucp_ep_flush_nbx(to, &now), UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
     assert_ptr_equal(ucp_worker_flush_nbx(here, &now), UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE));
@@ -288,11 +278,10 @@ static void a_flush_that_must_not_wait_is_refused(void **state)
     assert_null(ucp_ep_close_nbx(to, &now));
 }
 
-static void memory_that_is_unmapped_is_left_alone(void **state)
+static void memory_that_is_unmapped_is_left_alone(UNUSED void **state)
 {
     void *put = ucp_put_nb(to, data, MEMORY_SIZE, where(memory.bytes), key, NULL);
 
-    (void)state;
     ucp_mem_unmap(context, mapped);
     mapped = NULL;
     memset(&memory, 0x44, sizeof memory);
@@ -303,7 +292,7 @@ static void memory_that_is_unmapped_is_left_alone(void **state)
 }
 
 /* Memory is registered with workers that come later.  A worker that goes forgets it. */
-static void each_worker_serves_the_regions_of_its_context(void **state)
+static void each_worker_serves_the_regions_of_its_context(UNUSED void **state)
 {
     ucp_address_t *address;
     ucp_worker_h third;
@@ -311,7 +300,6 @@ static void each_worker_serves_the_regions_of_its_context(void **state)
     void *closing;
     size_t size;
 
-    (void)state;
     assert_int_equal(open_worker(UCS_THREAD_MODE_SINGLE, &third), UCS_OK);
     assert_int_equal(ucp_worker_get_address(third, &address, &size), UCS_OK);
     assert_int_equal(connect_to(here, address, false, NULL, &other), UCS_OK);

@@ -19,7 +19,7 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 /* ---- tagged sends ---- */
 
-static void a_death_does_not_complete_requests(void **state)
+static void a_death_does_not_complete_requests(UNUSED void **state)
 {
     unsigned char address[UCPX_ADDRESS_MAX];
     pid_t child = start_peer(address);
@@ -28,7 +28,6 @@ static void a_death_does_not_complete_requests(void **state)
     char who[64];
     ucp_ep_h ep;
 
-    (void)state;
     assert_int_equal(connect_to(here, address, false, on_error, &ep), UCS_OK);
     request = ucp_tag_send_sync_nbx(ep, address, 10, 1, &plain);
     assert_true(UCS_PTR_IS_PTR(request));
@@ -50,7 +49,7 @@ static void a_death_does_not_complete_requests(void **state)
     ucp_request_free(request);
 }
 
-static void a_death_is_told_to_who_asks_for_it(void **state)
+static void a_death_is_told_to_who_asks_for_it(UNUSED void **state)
 {
     unsigned char address[UCPX_ADDRESS_MAX];
     pid_t child = start_peer(address);
@@ -58,7 +57,6 @@ static void a_death_is_told_to_who_asks_for_it(void **state)
     void *request;
     ucp_ep_h ep;
 
-    (void)state;
     errors_told = 0;
     assert_int_equal(connect_to(here, address, true, on_error, &ep), UCS_OK);
     request = ucp_tag_send_sync_nbx(ep, address, 10, 1, &plain);
@@ -79,7 +77,7 @@ static void a_death_is_told_to_who_asks_for_it(void **state)
 /* ---- active messages ---- */
 
 /* Whoever's memory the request is in. */
-static void a_copy_for_a_dead_peer_is_freed(void **state)
+static void a_copy_for_a_dead_peer_is_freed(UNUSED void **state)
 {
     static _Alignas(16) unsigned char request[UCPX_RECORD_SIZE + 16];
     const ucp_request_param_t now = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL},
@@ -89,7 +87,6 @@ static void a_copy_for_a_dead_peer_is_freed(void **state)
     pid_t child = start_peer(address);
     ucp_ep_h ep;
 
-    (void)state;
     assert_int_equal(connect_to(here, address, false, NULL, &ep), UCS_OK);
     kill_peer(child);
     while (ucp_am_send_nbx(ep, 1, "head", 5, data, 10, &now) == NULL)
@@ -103,14 +100,13 @@ static void a_copy_for_a_dead_peer_is_freed(void **state)
 /* ---- accesses ---- */
 
 /* The put was taken, and the peer never performs it: no flush says that it did. */
-static void a_death_leaves_accesses_under_way(void **state)
+static void a_death_leaves_accesses_under_way(UNUSED void **state)
 {
     unsigned char address[UCPX_ADDRESS_MAX];
     pid_t child = start_peer(address);
     void *put, *flushing;
     ucp_ep_h ep;
 
-    (void)state;
     assert_int_equal(connect_to(here, address, false, on_error, &ep), UCS_OK);
     kill_peer(child);
     put = ucp_put_nb(ep, data, MEMORY_SIZE, where(memory.bytes), key, NULL);
@@ -128,13 +124,12 @@ static void a_death_leaves_accesses_under_way(void **state)
     assert_int_equal(flush_worker(), UCS_OK);
 }
 
-static void a_death_fails_the_flush_of_who_asks_for_it(void **state)
+static void a_death_fails_the_flush_of_who_asks_for_it(UNUSED void **state)
 {
     unsigned char address[UCPX_ADDRESS_MAX];
     pid_t child = start_peer(address);
     ucp_ep_h ep;
 
-    (void)state;
     errors_told = 0;
     assert_int_equal(connect_to(here, address, true, on_error, &ep), UCS_OK);
     assert_int_equal(ucp_put_nbi(ep, data, 8, where(memory.bytes), key), UCS_OK);
@@ -146,14 +141,13 @@ static void a_death_fails_the_flush_of_who_asks_for_it(void **state)
         turn();
 }
 
-static void a_close_ends_if_the_peer_dies(void **state)
+static void a_close_ends_if_the_peer_dies(UNUSED void **state)
 {
     unsigned char address[UCPX_ADDRESS_MAX];
     pid_t child = start_peer(address);
     void *put, *closing;
     ucp_ep_h ep;
 
-    (void)state;
     assert_int_equal(connect_to(here, address, true, on_error, &ep), UCS_OK);
     assert_int_equal(ucp_put_nbi(ep, data, 8, where(memory.bytes), key), UCS_OK);
     assert_int_equal(finish(ucp_ep_flush_nb(ep, 0, NULL)), UCS_ERR_REJECTED);
@@ -174,13 +168,12 @@ static void close_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 }
 
 /* The progress of a flush calls it; the flush still knows its endpoint. */
-static void an_error_callback_may_close_what_is_flushed(void **state)
+static void an_error_callback_may_close_what_is_flushed(UNUSED void **state)
 {
     unsigned char address[UCPX_ADDRESS_MAX];
     pid_t child = start_peer(address);
     ucp_ep_h ep;
 
-    (void)state;
     closed_with = UCS_OK;
     assert_int_equal(connect_to(here, address, true, close_failed, &ep), UCS_OK);
     assert_int_equal(ucp_put_nbi(ep, data, 8, where(memory.bytes), key), UCS_OK);

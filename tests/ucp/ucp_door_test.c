@@ -25,12 +25,11 @@ static void describe(struct ucpx_address *address)
     address->who = (struct ucpx_who){.process = 4711, .host = "node7"};
 }
 
-static void an_address_is_read_as_it_was_written(void **state)
+static void an_address_is_read_as_it_was_written(UNUSED void **state)
 {
     struct ucpx_address address, read;
     unsigned char bytes[UCPX_ADDRESS_MAX];
 
-    (void)state;
     describe(&address);
     assert_in_range(ucpx_address_pack(&address, bytes), 100, UCPX_ADDRESS_MAX);
     assert_int_equal(ucpx_address_read(&read, bytes), UCPX_ADDRESS_OURS);
@@ -43,13 +42,12 @@ static void an_address_is_read_as_it_was_written(void **state)
 }
 
 /* Each bit, in memory that ends where the address does. */
-static void an_address_with_a_wrong_bit_is_refused(void **state)
+static void an_address_with_a_wrong_bit_is_refused(UNUSED void **state)
 {
     struct ucpx_address address, read;
     unsigned char bytes[UCPX_ADDRESS_MAX], *copy;
     size_t size;
 
-    (void)state;
     describe(&address);
     size = ucpx_address_pack(&address, bytes);
     for (size_t i = 0; i < 8 * size; i++) {
@@ -63,12 +61,11 @@ static void an_address_with_a_wrong_bit_is_refused(void **state)
 }
 
 /* A hostile process also writes the right hash.  Each is taken, or refused with one message. */
-static void an_address_with_other_contents_is_taken_or_refused(void **state)
+static void an_address_with_other_contents_is_taken_or_refused(UNUSED void **state)
 {
     struct random random;
     unsigned taken = 0;
 
-    (void)state;
     random_seed(&random, 1);
     for (int i = 0; i < 2000; i++) {
         struct ucpx_address address;
@@ -94,7 +91,7 @@ static void an_address_with_other_contents_is_taken_or_refused(void **state)
 }
 
 /* UCX 1.13 writes these beginnings: without a name, and with one. */
-static void addresses_of_ucx_are_named(void **state)
+static void addresses_of_ucx_are_named(UNUSED void **state)
 {
     static const unsigned char plain[] = {0x20, 0xc4, 0x43, 0x06, 0xd8,
                                           0x11, 0x88, 0x7f, 0x14, 0x20},
@@ -102,7 +99,6 @@ static void addresses_of_ucx_are_named(void **state)
                                           0x08, 0x76, 0x6d, 0x3a, 0x32, 0x32, 0x36, 0x39, 0x37};
     ucp_ep_h ep;
 
-    (void)state;
     assert_int_equal(connect_to(here, plain, false, NULL, &ep), UCS_ERR_UNREACHABLE);
     assert_non_null(strstr(last_line, "received an address of UCX 1.x"));
     assert_int_equal(connect_to(here, named, false, NULL, &ep), UCS_ERR_UNREACHABLE);
@@ -112,13 +108,12 @@ static void addresses_of_ucx_are_named(void **state)
 
 /* ---- requests ---- */
 
-static void a_second_release_does_nothing(void **state)
+static void a_second_release_does_nothing(UNUSED void **state)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
     char byte = 0;
     void *request = ucp_tag_send_nbx(to, &byte, 1, 1, &param);
 
-    (void)state;
     assert_true(UCS_PTR_IS_PTR(request));
     ucp_request_release(request);
     ucp_request_release(request);
@@ -128,7 +123,7 @@ static void a_second_release_does_nothing(void **state)
     assert_int_equal(lines, 1);
 }
 
-static void a_receive_at_once_tells_of_its_message(void **state)
+static void a_receive_at_once_tells_of_its_message(UNUSED void **state)
 {
     ucp_tag_recv_info_t info = {0};
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_RECV_INFO,
@@ -137,7 +132,6 @@ static void a_receive_at_once_tells_of_its_message(void **state)
     char bytes[10] = "";
     ucs_status_ptr_t result;
 
-    (void)state;
     assert_null(ucp_tag_send_nbx(to, bytes, 10, 5, &plain));
     while (ucp_tag_probe_nb(there, 5, UINT64_MAX, 0, &info) == NULL)
         turn();
@@ -148,14 +142,13 @@ static void a_receive_at_once_tells_of_its_message(void **state)
     assert_int_equal(info.length, 10);
 }
 
-static void a_message_that_was_only_looked_at_cannot_be_received(void **state)
+static void a_message_that_was_only_looked_at_cannot_be_received(UNUSED void **state)
 {
     ucp_request_param_t plain = {0};
     ucp_tag_recv_info_t info;
     ucp_tag_message_h message;
     char byte = 0;
 
-    (void)state;
     assert_null(ucp_tag_send_nbx(to, &byte, 1, 6, &plain));
     while ((message = ucp_tag_probe_nb(there, 6, UINT64_MAX, 0, &info)) == NULL)
         turn();
@@ -181,18 +174,17 @@ static ucs_status_t map_as(int type)
 }
 
 /* Clients are of any version: UCS_MEMORY_TYPE_UNKNOWN is 5, 6, 9 or 10. */
-static void memory_that_nobody_knows_is_the_host_s(void **state)
+static void memory_that_nobody_knows_is_the_host_s(UNUSED void **state)
 {
     static const int unknown[] = {5, 6, 9, 10}, device[] = {1, 4, 7, 8};
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(map_as(unknown[i]), UCS_OK);
         assert_int_equal(map_as(device[i]), UCS_ERR_UNSUPPORTED);
     }
 }
 
-static void what_is_not_offered_is_refused(void **state)
+static void what_is_not_offered_is_refused(UNUSED void **state)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                                  .features = UCP_FEATURE_TAG | UCP_FEATURE_STREAM};
@@ -202,7 +194,6 @@ static void what_is_not_offered_is_refused(void **state)
     ucp_context_h other;
     char byte = 0;
 
-    (void)state;
     assert_int_equal(ucp_init(&params, NULL, &other), UCS_ERR_UNSUPPORTED);
     assert_non_null(strstr(last_line, "feature STREAM is not supported"));
     assert_ptr_equal(ucp_tag_send_nbx(to, &byte, 1, 1, &device),
@@ -232,7 +223,7 @@ static void close_handle(void *request, ucs_status_t status, void *arg)
 }
 
 /* It runs within the call of the send. */
-static void a_callback_may_close_its_endpoint(void **state)
+static void a_callback_may_close_its_endpoint(UNUSED void **state)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                                                        UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
@@ -241,7 +232,6 @@ static void a_callback_may_close_its_endpoint(void **state)
     void *request;
     size_t size;
 
-    (void)state;
     assert_int_equal(ucp_worker_get_address(there, &address, &size), UCS_OK);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(connect_to(here, address, false, NULL, &to_close), UCS_OK);
@@ -272,12 +262,11 @@ int __wrap_mbx_cancel(struct mbx_ep *ep, mbx_request request)
     return __real_mbx_cancel(ep, request);
 }
 
-static void a_forced_close_ends_each_send_once(void **state)
+static void a_forced_close_ends_each_send_once(UNUSED void **state)
 {
     ucp_request_param_t plain = {0};
     char bytes[SIZE] = "";
 
-    (void)state;
     for (unsigned i = 0; i < SENDS; i++) {
         sends[i] = ucp_tag_send_sync_nbx(to, bytes, SIZE, i, &plain);
         assert_true(UCS_PTR_IS_PTR(sends[i]));

@@ -23,13 +23,12 @@ void ucp_memh_buffer_release(void *buffer, const void *params);
 int8_t ucp_rkey_compare(void *worker, struct ucp_rkey *rkey1, struct ucp_rkey *rkey2,
                         const uint64_t *params, int *result);
 
-static void a_key_that_is_not_ours_is_refused(void **state)
+static void a_key_that_is_not_ours_is_refused(UNUSED void **state)
 {
     static const uint64_t wrong_length = UINT64_MAX - 10;
     unsigned char bytes[KEY_SIZE], *only_mark = malloc(7);
     ucp_rkey_h other;
 
-    (void)state;
     for (size_t bit = 0; bit < 56; bit++) {
         memcpy(only_mark, key_bytes, 7);
         only_mark[bit / 8] ^= (unsigned char)(1u << bit % 8);
@@ -50,19 +49,18 @@ static void a_key_that_is_not_ours_is_refused(void **state)
     assert_int_equal(lines, 56 + 252 + 1);
 }
 
-static void a_key_without_rights_leads_nowhere(void **state)
+static void a_key_without_rights_leads_nowhere(UNUSED void **state)
 {
     ucp_mem_h local = map(data, SIZE, UCP_MEM_MAP_PROT_LOCAL_READ);
     unsigned char bytes[KEY_SIZE];
     ucp_rkey_h other;
 
-    (void)state;
     pack_key(local, bytes);
     assert_int_equal(ucp_ep_rkey_unpack(to, bytes, &other), UCS_ERR_UNREACHABLE);
     ucp_mem_unmap(context, local);
 }
 
-static void accesses_beyond_a_region_are_refused(void **state)
+static void accesses_beyond_a_region_are_refused(UNUSED void **state)
 {
     const uint64_t from = where(memory.bytes), end = from + MEMORY_SIZE;
     const struct {
@@ -79,7 +77,6 @@ static void accesses_beyond_a_region_are_refused(void **state)
                  {from + 10, SIZE_MAX - 9}};
     uint64_t result;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(ucp_put_nbi(to, data, wrong[i].size, wrong[i].at, key),
                          UCS_ERR_OUT_OF_RANGE);
@@ -98,7 +95,7 @@ static void accesses_beyond_a_region_are_refused(void **state)
 }
 
 /* ucp_mem_map() says which rights a region gives. */
-static void accesses_without_a_right_are_refused(void **state)
+static void accesses_without_a_right_are_refused(UNUSED void **state)
 {
     static const struct {
         unsigned prot;
@@ -108,7 +105,6 @@ static void accesses_without_a_right_are_refused(void **state)
     _Alignas(8) static unsigned char bytes[SIZE];
     unsigned char packed[KEY_SIZE];
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         ucp_mem_h mem = map(bytes, SIZE, regions[i].prot);
         uint64_t result = 0;
@@ -135,12 +131,11 @@ static void accesses_without_a_right_are_refused(void **state)
 }
 
 /* The owner of the memory asks its own list, and the next flush says that a put is lost. */
-static void a_forged_key_opens_nothing(void **state)
+static void a_forged_key_opens_nothing(UNUSED void **state)
 {
     ucp_rkey_h other = forged(AT_KEY, 77), longer = forged(AT_LENGTH, MEMORY_SIZE + 64);
     uint64_t result;
 
-    (void)state;
     assert_int_equal(ucp_put_nbi(to, data, 8, where(memory.bytes), other), UCS_OK);
     assert_int_equal(flush(), UCS_ERR_REJECTED);
     assert_int_equal(flush(), UCS_OK);
@@ -161,12 +156,11 @@ static void a_forged_key_opens_nothing(void **state)
 }
 
 /* Keys that say anything: the memory of the key that is right changes, and no other. */
-static void random_keys_do_no_harm(void **state)
+static void random_keys_do_no_harm(UNUSED void **state)
 {
     struct random random;
     unsigned taken = 0;
 
-    (void)state;
     random_seed(&random, 1);
     for (int i = 0; i < 20000; i++) {
         unsigned char bytes[KEY_SIZE];
@@ -197,7 +191,7 @@ static void random_keys_do_no_harm(void **state)
     assert_true(is_all(memory.after, sizeof memory.after, 0x11));
 }
 
-static void keys_are_packed_and_compared(void **state)
+static void keys_are_packed_and_compared(UNUSED void **state)
 {
     const struct pack_params plain = {0}, out = {.field_mask = 1, .flags = 1};
     const uint64_t none = 0, field = 1;
@@ -206,7 +200,6 @@ static void keys_are_packed_and_compared(void **state)
     void *bytes;
     size_t size;
 
-    (void)state;
     assert_int_equal(ucp_memh_pack(mapped, &out, &bytes, &size), UCS_ERR_UNSUPPORTED);
     assert_int_equal(ucp_memh_pack(mapped, &plain, &bytes, &size), UCS_OK);
     same = key_of(bytes);

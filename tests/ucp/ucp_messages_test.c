@@ -92,13 +92,12 @@ static bool is_right(uint64_t tag, uint64_t words, size_t size)
            data <= UCPX_AM_SHORT && size == (header == 0 ? data : (data + 7) / 8 * 8 + header);
 }
 
-static void garbled_active_messages_are_dropped(void **state)
+static void garbled_active_messages_are_dropped(UNUSED void **state)
 {
     static unsigned char bytes[SIZE];
     struct random random;
     unsigned right = 0;
 
-    (void)state;
     set_handlers();
     random_seed(&random, 1);
     for (int i = 0; i < 20000; i++) {
@@ -140,13 +139,12 @@ static uint32_t drops(void)
 }
 
 /* The announced length differs from the length of the data, for a handler that gets all of it, and for one that drops it. */
-static void long_messages_of_another_length_are_dropped(void **state)
+static void long_messages_of_another_length_are_dropped(UNUSED void **state)
 {
     static const uint64_t announced[] = {
         0, 1, 8192, SIZE + 1, UINT64_MAX, UINT64_MAX - 100, UINT64_C(1) << 62};
     static unsigned char bytes[SIZE];
 
-    (void)state;
     set_handlers();
     for (uint64_t i = 0; i < 7; i++) {
         announce(i, announced[i], 0);
@@ -174,13 +172,12 @@ static unsigned buffers_in_use(void)
 }
 
 /* Numbers that were already handled, that wait already, or that no peer can have reached. */
-static void messages_with_a_wrong_number_are_dropped(void **state)
+static void messages_with_a_wrong_number_are_dropped(UNUSED void **state)
 {
     static const int32_t ahead[] = {-1, -100, 1, 1, UCPX_AHEAD_MAX, INT16_MAX};
     struct ucpx_peer *peer = &here->peers[to->peer];
     uint16_t first;
 
-    (void)state;
     set_handlers();
     send_right();
     first = peer->sent;
@@ -203,11 +200,10 @@ static void messages_with_a_wrong_number_are_dropped(void **state)
 }
 
 /* It is handled when there is memory again, before later ones. */
-static void a_message_waits_for_memory(void **state)
+static void a_message_waits_for_memory(UNUSED void **state)
 {
     char byte = 0;
 
-    (void)state;
     set_handlers();
     send_raw(UCPX_ID_MESSAGES, 0, UINT64_C(1) << 32, &byte, 1);
     while (list_is_empty(&there->am.arrived))
@@ -252,11 +248,10 @@ static void keep_all(void)
 }
 
 /* Long ones, of which the handler gets all data, with a header. */
-static void a_client_may_keep_many_long_messages(void **state)
+static void a_client_may_keep_many_long_messages(UNUSED void **state)
 {
     static unsigned char bytes[SIZE];
 
-    (void)state;
     keep_all();
     memset(bytes, 3, sizeof bytes);
     for (unsigned i = 0; i < KEPT_COUNT; i++) {
@@ -281,14 +276,13 @@ static void a_client_may_keep_many_long_messages(void **state)
 }
 
 /* A long message, and a short one with a header. */
-static void a_client_may_receive_what_it_has_kept(void **state)
+static void a_client_may_receive_what_it_has_kept(UNUSED void **state)
 {
     static unsigned char bytes[SIZE + 8], in[SIZE + 8];
     size_t length;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_RECV_INFO,
                                  .recv_info.length = &length};
 
-    (void)state;
     keep_all();
     memset(bytes, 3, sizeof bytes);
     announce(1, SIZE, UCPX_AM_WHOLE | 2);
@@ -307,12 +301,11 @@ static void a_client_may_receive_what_it_has_kept(void **state)
 }
 
 /* Less data than announced is an error, also for a client that receives it later. */
-static void data_that_is_too_short_is_an_error(void **state)
+static void data_that_is_too_short_is_an_error(UNUSED void **state)
 {
     static unsigned char in[SIZE];
     void *request;
 
-    (void)state;
     keep_all();
     announce(1, SIZE, 2);
     while (kept_now < 1)
@@ -341,7 +334,7 @@ static ucs_status_t on_header(void *arg, const void *header, size_t header_lengt
 }
 
 /* It leaves if there is space, and is not sent otherwise. */
-static void a_message_that_must_leave_at_once_has_no_request(void **state)
+static void a_message_that_must_leave_at_once_has_no_request(UNUSED void **state)
 {
     const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
                                                           UCP_AM_HANDLER_PARAM_FIELD_CB,
@@ -352,7 +345,6 @@ static void a_message_that_must_leave_at_once_has_no_request(void **state)
     unsigned sent = 0;
     ucs_status_ptr_t result;
 
-    (void)state;
     headers = 0;
     assert_int_equal(ucp_worker_set_am_recv_handler(there, &handler), UCS_OK);
     while ((result = ucp_am_send_nbx(to, 1, "head", 5, bytes, 10, &now)) == NULL)
@@ -370,13 +362,12 @@ static void a_message_that_must_leave_at_once_has_no_request(void **state)
 }
 
 /* The client keeps the descriptor, and can receive the data later. */
-static void data_that_must_be_here_at_once_is_refused(void **state)
+static void data_that_must_be_here_at_once_is_refused(UNUSED void **state)
 {
     const ucp_request_param_t now = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
     static unsigned char bytes[SIZE], in[SIZE];
     void *request;
 
-    (void)state;
     keep_all();
     memset(bytes, 3, sizeof bytes);
     announce(1, SIZE, 2);
@@ -424,14 +415,13 @@ static ucs_status_t receives_in_vain(void *arg, const void *header, size_t heade
     return UCS_INPROGRESS;
 }
 
-static void the_client_s_memory_tells_of_data_that_is_refused(void **state)
+static void the_client_s_memory_tells_of_data_that_is_refused(UNUSED void **state)
 {
     const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
                                                           UCP_AM_HANDLER_PARAM_FIELD_CB,
                                             .id = 2,
                                             .cb = receives_in_vain};
 
-    (void)state;
     set_handlers();
     assert_int_equal(ucp_worker_set_am_recv_handler(there, &handler), UCS_OK);
     send_raw(UCPX_ID_MESSAGES, 2, UINT64_C(10) << 32, last_line, 10);
@@ -451,9 +441,8 @@ static void send_data(uint64_t from, uint64_t to_number)
 #define ANNOUNCED 400 /* the door has buffers for as many that wait */
 
 /* Announced for an id without a handler; the data never comes, or late. */
-static void what_one_peer_has_dropped_is_bounded(void **state)
+static void what_one_peer_has_dropped_is_bounded(UNUSED void **state)
 {
-    (void)state;
     set_handlers();
     for (uint64_t i = 0; i < ANNOUNCED; i++)
         announce(i, SIZE, 77);
@@ -469,11 +458,10 @@ static void what_one_peer_has_dropped_is_bounded(void **state)
 }
 
 /* A client may drop more than the bound at once; then messages wait. */
-static void a_client_may_drop_all_that_it_has_kept(void **state)
+static void a_client_may_drop_all_that_it_has_kept(UNUSED void **state)
 {
     void *request;
 
-    (void)state;
     keep_all();
     for (uint64_t i = 0; i < ANNOUNCED; i++)
         announce(i, SIZE, 2);
@@ -518,14 +506,13 @@ static void send_other(ucp_ep_h other)
 }
 
 /* One announces long data, does not send it, and sends messages that have to wait for it. */
-static void a_peer_that_sends_no_data_leaves_room_for_others(void **state)
+static void a_peer_that_sends_no_data_leaves_room_for_others(UNUSED void **state)
 {
     static unsigned char bytes[SIZE];
     ucp_address_t *address;
     ucp_ep_h self;
     size_t size;
 
-    (void)state;
     set_handlers();
     headers = 0;
     assert_int_equal(ucp_worker_set_am_handler(there, 3, on_other, NULL, 0), UCS_OK);
@@ -560,11 +547,10 @@ static ucs_status_t on_nested(void *arg, void *data, size_t length, ucp_ep_h rep
 }
 
 /* Also while others wait for a long one. */
-static void a_handler_may_make_progress(void **state)
+static void a_handler_may_make_progress(UNUSED void **state)
 {
     static unsigned char bytes[SIZE];
 
-    (void)state;
     set_handlers();
     assert_int_equal(
         ucp_worker_set_am_handler(there, 0, on_nested, NULL, UCP_AM_FLAG_WHOLE_MSG), UCS_OK);
@@ -608,13 +594,12 @@ static ucs_status_t on_other_peer(void *arg, void *data, size_t length, ucp_ep_h
     return on_ordered(arg, data, length, reply, flags);
 }
 
-static void messages_that_wait_are_handled_before_later_ones(void **state)
+static void messages_that_wait_are_handled_before_later_ones(UNUSED void **state)
 {
     ucp_address_t *address;
     ucp_ep_h self;
     size_t size;
 
-    (void)state;
     set_handlers();
     assert_int_equal(ucp_worker_set_am_handler(there, 0, on_ordered, NULL, 0), UCS_OK);
     assert_int_equal(ucp_worker_set_am_handler(there, 3, on_other_peer, NULL, 0), UCS_OK);
@@ -650,9 +635,8 @@ static void send_letters(char letter, size_t size)
 }
 
 /* Their data comes after a message that was sent later. */
-static void messages_by_rendezvous_are_handled_before_later_ones(void **state)
+static void messages_by_rendezvous_are_handled_before_later_ones(UNUSED void **state)
 {
-    (void)state;
     set_handlers();
     assert_int_equal(ucp_worker_set_am_handler(there, 0, on_ordered, NULL, 0), UCS_OK);
     send_letters('a', UCPX_AM_SHORT);

@@ -89,15 +89,13 @@ static void fails_cleanly(ucs_status_t (*body)(void))
     mbx_log_callback(NULL, NULL);
 }
 
-static void messages_say_that_memory_is_short(void **state)
+static void messages_say_that_memory_is_short(UNUSED void **state)
 {
-    (void)state;
     fails_cleanly(message_work);
 }
 
-static void accesses_say_that_memory_is_short(void **state)
+static void accesses_say_that_memory_is_short(UNUSED void **state)
 {
-    (void)state;
     fails_cleanly(access_work);
 }
 

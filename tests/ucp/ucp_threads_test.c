@@ -35,11 +35,10 @@ static void *exchange(void *arg)
     return NULL;
 }
 
-static void threads_share_workers(void **state)
+static void threads_share_workers(UNUSED void **state)
 {
     pthread_t threads[4];
 
-    (void)state;
     assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
     for (uintptr_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, exchange, (void *)(i + 1)), 0);
@@ -98,14 +97,13 @@ static void *receive_in(pthread_t *thread, void *own)
     return request;
 }
 
-static void a_request_is_not_used_again_while_its_callback_runs(void **state)
+static void a_request_is_not_used_again_while_its_callback_runs(UNUSED void **state)
 {
     ucp_request_param_t recv = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
     void *request, *others[2];
     pthread_t thread;
     char in;
 
-    (void)state;
     assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
     request = receive_in(&thread, NULL);
     ucp_request_free(request);
@@ -124,12 +122,11 @@ static void a_request_is_not_used_again_while_its_callback_runs(void **state)
 }
 
 /* A client's own memory is free when its request is complete. */
-static void a_client_s_memory_is_its_own_while_the_callback_runs(void **state)
+static void a_client_s_memory_is_its_own_while_the_callback_runs(UNUSED void **state)
 {
     static _Alignas(16) unsigned char own[UCPX_RECORD_SIZE], noise[sizeof own];
     pthread_t thread;
 
-    (void)state;
     memset(noise, 0xff, sizeof noise);
     assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
     receive_in(&thread, own + sizeof own);
@@ -169,11 +166,10 @@ static void run_threads(void *(*body)(void *))
         pthread_join(threads[i], NULL);
 }
 
-static void threads_share_accesses(void **state)
+static void threads_share_accesses(UNUSED void **state)
 {
     uint64_t *slots = (void *)(memory.bytes + 64);
 
-    (void)state;
     assert_int_equal(open_pair(UCS_THREAD_MODE_MULTI), UCS_OK);
     memset(&memory, 0, sizeof memory);
     map_all();
@@ -213,9 +209,8 @@ static void open_shared_context(void)
     assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
 }
 
-static void threads_share_a_context(void **state)
+static void threads_share_a_context(UNUSED void **state)
 {
-    (void)state;
     open_shared_context();
     run_threads(map_memory);
     ucp_cleanup(context);
@@ -297,11 +292,10 @@ static void unmap_during_a_get(void)
     ucp_rkey_destroy(key);
 }
 
-static void a_thread_that_unmaps_waits_without_a_lock(void **state)
+static void a_thread_that_unmaps_waits_without_a_lock(UNUSED void **state)
 {
     bool is_open;
 
-    (void)state;
     mbx_log_callback(note, NULL);
     is_open = open_far_pair();
     if (is_open)
@@ -338,7 +332,7 @@ static void *handle_all(void *arg)
 }
 
 /* The receiver makes room in the ring between the first try of a send and the second. */
-static void no_active_message_is_lost_at_a_full_ring(void **state)
+static void no_active_message_is_lost_at_a_full_ring(UNUSED void **state)
 {
     const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
                                                           UCP_AM_HANDLER_PARAM_FIELD_CB,
@@ -347,7 +341,6 @@ static void no_active_message_is_lost_at_a_full_ring(void **state)
     char bytes[SIZE] = {0};
     pthread_t thread;
 
-    (void)state;
     mbx_log_callback(note, NULL);
     lines = 0;
     assert_int_equal(open_pair(UCS_THREAD_MODE_SINGLE), UCS_OK);

@@ -4,12 +4,6 @@
  *
  * They are asked of Matchbox's libucp alone; contract_wait.c asks both libraries.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -20,6 +14,7 @@
 #include "base/mem.h"
 #include "base/patience.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "ucp/door.h"
 
 #define SIZE       1000
@@ -57,13 +52,12 @@ static ucs_status_t connect_to(ucp_worker_h from, ucp_worker_h worker, ucp_ep_h 
 static const ucp_worker_params_t of_threads = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                                .thread_mode = UCS_THREAD_MODE_MULTI};
 
-static int open_both(void **state)
+static int open_both(UNUSED void **state)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                                  .features =
                                      UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
 
-    (void)state;
     mbx_log_callback(hush, NULL);
     sys_trust_wakes(PATIENCE_NS); /* no sleep ends by itself */
     if (ucp_init(&params, NULL, &context) != UCS_OK ||
@@ -74,9 +68,8 @@ static int open_both(void **state)
     return 0;
 }
 
-static int close_both(void **state)
+static int close_both(UNUSED void **state)
 {
-    (void)state;
     ucp_worker_destroy(here);
     ucp_worker_destroy(there);
     ucp_cleanup(context);
@@ -103,14 +96,13 @@ static void rest(ucp_worker_h worker)
 }
 
 /* Nothing will arrive for it. */
-static void an_operation_makes_the_descriptor_readable(void **state)
+static void an_operation_makes_the_descriptor_readable(UNUSED void **state)
 {
     ucp_request_param_t plain = {0};
     struct pollfd one = {.events = POLLIN};
     char bytes[SIZE];
     void *request;
 
-    (void)state;
     assert_int_equal(ucp_worker_get_efd(there, &one.fd), UCS_OK);
     for (int i = 0; i < 3; i++) {
         rest(there);
@@ -132,14 +124,13 @@ static void rest_until_quiet(struct pollfd *one)
 }
 
 /* Another thread may wait for the receive, or be about to. */
-static void a_cancel_makes_the_descriptor_readable(void **state)
+static void a_cancel_makes_the_descriptor_readable(UNUSED void **state)
 {
     ucp_request_param_t plain = {0};
     struct pollfd one = {.events = POLLIN};
     char bytes[SIZE];
     void *request;
 
-    (void)state;
     assert_int_equal(ucp_worker_get_efd(there, &one.fd), UCS_OK);
     request = ucp_tag_recv_nbx(there, bytes, SIZE, 1, UINT64_MAX, &plain);
     rest_until_quiet(&one);
@@ -168,7 +159,7 @@ static uint64_t numbered(uint64_t words)
 }
 
 /* The data of an announced message, which has not arrived. */
-static void data_that_is_dropped_makes_the_descriptor_readable(void **state)
+static void data_that_is_dropped_makes_the_descriptor_readable(UNUSED void **state)
 {
     const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
                                                           UCP_AM_HANDLER_PARAM_FIELD_CB,
@@ -176,7 +167,6 @@ static void data_that_is_dropped_makes_the_descriptor_readable(void **state)
     const struct ucpx_long parts = {.number = 1, .size = SIZE};
     struct pollfd one = {.events = POLLIN};
 
-    (void)state;
     kept = NULL;
     assert_int_equal(ucp_worker_set_am_recv_handler(there, &handler), UCS_OK);
     assert_int_equal(ucp_worker_get_efd(there, &one.fd), UCS_OK);
@@ -232,14 +222,13 @@ static void make_a_crowd(void)
 }
 
 /* Nothing can be done for its messages before the data comes. */
-static void who_waits_for_a_crowd_sleeps(void **state)
+static void who_waits_for_a_crowd_sleeps(UNUSED void **state)
 {
     static const char bytes[SIZE];
     struct pollfd one = {.events = POLLIN};
     ucp_worker_h third;
     ucp_ep_h from_third, to_third;
 
-    (void)state;
     assert_int_equal(ucp_worker_create(context, &of_threads, &third), UCS_OK);
     assert_int_equal(connect_to(third, there, &from_third), UCS_OK);
     assert_int_equal(connect_to(there, third, &to_third), UCS_OK);
@@ -268,14 +257,13 @@ static void who_waits_for_a_crowd_sleeps(void **state)
 }
 
 /* A callback that is due is no reason to sleep. */
-static void what_is_due_is_not_slept_over(void **state)
+static void what_is_due_is_not_slept_over(UNUSED void **state)
 {
     ucp_request_param_t plain = {0};
     char bytes[SIZE];
     void *request;
     int fd;
 
-    (void)state;
     assert_int_equal(ucp_worker_get_efd(there, &fd), UCS_OK);
     request = ucp_tag_recv_nbx(there, bytes, SIZE, 2, UINT64_MAX, &plain);
     send_to_there(2);
@@ -317,13 +305,12 @@ static void *sleeper(void *arg)
 }
 
 /* While one thread sleeps another one uses the worker, and may sleep as well. */
-static void a_thread_that_sleeps_lets_others_in(void **state)
+static void a_thread_that_sleeps_lets_others_in(UNUSED void **state)
 {
     ucp_request_param_t plain = {0};
     char bytes[SIZE];
     pthread_t thread;
 
-    (void)state;
     atomic_store(&received, 0);
     assert_int_equal(pthread_create(&thread, NULL, sleeper, NULL), 0);
     for (int i = 0; i < ROUNDS; i++) {
@@ -364,7 +351,7 @@ static void *reporter(void *arg)
 }
 
 /* Two messages have arrived, and the callback of the first one runs in another thread. */
-static void what_another_thread_reports_is_not_slept_over(void **state)
+static void what_another_thread_reports_is_not_slept_over(UNUSED void **state)
 {
     ucp_request_param_t plain = {0},
                         calls = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = stays};
@@ -373,7 +360,6 @@ static void what_another_thread_reports_is_not_slept_over(void **state)
     pthread_t thread;
     int fd;
 
-    (void)state;
     assert_int_equal(ucp_worker_get_efd(there, &fd), UCS_OK);
     atomic_store(&is_called, false);
     atomic_store(&may_return, false);
@@ -408,7 +394,7 @@ static void *arm(void *status)
 }
 
 /* Each may have looked at its request before. */
-static void each_thread_hears_of_a_report(void **state)
+static void each_thread_hears_of_a_report(UNUSED void **state)
 {
     ucp_request_param_t plain = {0};
     ucs_status_t statuses[3];
@@ -417,7 +403,6 @@ static void each_thread_hears_of_a_report(void **state)
     void *request;
     int fd;
 
-    (void)state;
     assert_int_equal(ucp_worker_get_efd(there, &fd), UCS_OK);
     request = ucp_tag_recv_nbx(there, bytes, SIZE, 7, UINT64_MAX, &plain);
     send_to_there(7);
@@ -439,7 +424,7 @@ static void each_thread_hears_of_a_report(void **state)
 
 /* ---- memory of requests ---- */
 
-static void the_client_s_memory_tells_of_a_refusal(void **state)
+static void the_client_s_memory_tells_of_a_refusal(UNUSED void **state)
 {
     _Alignas(16) unsigned char memory[UCPX_RECORD_SIZE + 16];
     void *request = memory + UCPX_RECORD_SIZE;
@@ -452,7 +437,6 @@ static void the_client_s_memory_tells_of_a_refusal(void **state)
     ucp_tag_message_h message;
     char byte;
 
-    (void)state;
     memset(memory, 0xee, sizeof memory);
     assert_ptr_equal(ucp_tag_recv_nbx(there, &byte, 1, 5, UINT64_MAX, &device),
                      UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED));
@@ -471,13 +455,12 @@ static void the_client_s_memory_tells_of_a_refusal(void **state)
 }
 
 /* UCX 1.13 returns no memory. */
-static void memory_of_the_library_is_used_again(void **state)
+static void memory_of_the_library_is_used_again(UNUSED void **state)
 {
     void *request = ucp_request_alloc(there);
     ucp_request_param_t plain = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST, .request = request};
     char bytes[SIZE];
 
-    (void)state;
     assert_non_null(request);
     for (int i = 0; i < 3; i++) {
         assert_ptr_equal(ucp_tag_recv_nbx(there, bytes, SIZE, 6, UINT64_MAX, &plain), request);

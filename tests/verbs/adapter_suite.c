@@ -16,13 +16,11 @@
  * After that, on standard output, the Test Anything Protocol as cmocka prints it.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "base/unit.h"
 #include "device/verbs/verbs_state.h"
 #include "testing/device/verbs_target.h"
 #include "transport/verbs/verbs_library.h"

@@ -121,19 +121,17 @@ static void run(forked_fn *fn, const void *arg)
     forked_end(&job);
 }
 
-static void receives_into_one_buffer_end(void **state)
+static void receives_into_one_buffer_end(UNUSED void **state)
 {
     const size_t apart = 0;
 
-    (void)state;
     run(play_one_buffer, &apart);
 }
 
-static void receives_into_buffers_that_overlap_end(void **state)
+static void receives_into_buffers_that_overlap_end(UNUSED void **state)
 {
     const size_t apart = APART;
 
-    (void)state;
     run(play_one_buffer, &apart);
 }
 
@@ -208,9 +206,8 @@ static void play_alike(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-static void a_fin_ends_the_message_that_was_read(void **state)
+static void a_fin_ends_the_message_that_was_read(UNUSED void **state)
 {
-    (void)state;
     run(play_alike, NULL);
 }
 

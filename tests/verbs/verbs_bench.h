@@ -8,10 +8,7 @@
 
 #include "testing/device/verbs_target.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-
+#include "base/unit.h"
 #include "device/verbs/verbs_state.h"
 
 #define EVENTS 64

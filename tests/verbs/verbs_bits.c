@@ -10,14 +10,13 @@
 #include "base/base.h"
 #include "verbs_bench.h"
 
-static void an_envelope_survives_its_tag(void **state)
+static void an_envelope_survives_its_tag(UNUSED void **state)
 {
     const struct verbs_layout layout = {.kind = VERBS_NATIVE};
     const struct mbx_device_envelope native = {0xfe, 0xdcba, 0x9876543210};
     const struct mbx_device_envelope anybody = {1, MBX_DEVICE_ANY_SOURCE_ID, 0};
     struct mbx_device_envelope got;
 
-    (void)state;
     assert_int_equal(verbs_tag(layout, &native), 0xfedcba9876543210);
     got = verbs_envelope(layout, 0xfedcba9876543210);
     assert_memory_equal(&got, &native, sizeof got);
@@ -36,12 +35,11 @@ static uint64_t compared(uint64_t format)
     return mask & INT64_MAX;
 }
 
-static void forty_seven_bits_of_a_format_are_compared(void **state)
+static void forty_seven_bits_of_a_format_are_compared(UNUSED void **state)
 {
     const uint64_t low = 0x7fffffffffff;
     const uint64_t mpich = 0x007000007fffffff; /* 3 bits of protocol, 21 of others, 31 of tag */
 
-    (void)state;
     assert_int_equal(compared(0x555555555555), low);
     assert_int_equal(compared(1), low);
     assert_int_equal(compared(low), low);
@@ -53,11 +51,10 @@ static void forty_seven_bits_of_a_format_are_compared(void **state)
 }
 
 /* For each bit of a tag: decoding returns it, or the envelope does not fit. */
-static void an_envelope_fits_what_is_compared(void **state)
+static void an_envelope_fits_what_is_compared(UNUSED void **state)
 {
     const uint64_t formats[] = {0x555555555555, 0x007000007fffffff, INT64_MAX};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         const struct verbs_layout layout = verbs_layout_of(formats[i]);
         const uint64_t mask = verbs_tag_mask(layout);
@@ -84,13 +81,12 @@ static void an_envelope_fits_what_is_compared(void **state)
     }
 }
 
-static void the_limits_are_those_of_the_layout(void **state)
+static void the_limits_are_those_of_the_layout(UNUSED void **state)
 {
     const struct verbs_layout layout = verbs_layout_of(0x007000007fffffff);
     struct mbx_device_limits limits;
     struct mbx_device *device;
 
-    (void)state;
     assert_int_equal(verbs_open(&(struct verbs_config){.peers = 4, .layout = layout}, &device),
                      0);
     device->ops->limits(device, &limits);

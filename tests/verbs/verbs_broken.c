@@ -26,7 +26,7 @@ static void others_go_on(struct vbench *b)
     assert_memory_equal(got, "good", 4);
 }
 /* The hardware has counted these packets, so they are counted; wire_check() refuses them. */
-static void packets_that_make_no_sense_are_recognised(void **state)
+static void packets_that_make_no_sense_are_recognised(UNUSED void **state)
 {
     const struct ibv_tmh bad[] = {
         verbs_target_header(IBV_TMH_RNDV, VERBS_RNDV, vbench_tag(2, 7)),
@@ -39,7 +39,6 @@ static void packets_that_make_no_sense_are_recognised(void **state)
     };
     struct vbench b;
 
-    (void)state;
     vbench_open(&b);
     b.t->knows_fin = true;
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
@@ -54,12 +53,11 @@ static void packets_that_make_no_sense_are_recognised(void **state)
     vbench_close(&b);
 }
 
-static void a_wrong_announcement_is_an_error_of_its_receive(void **state)
+static void a_wrong_announcement_is_an_error_of_its_receive(UNUSED void **state)
 {
     unsigned char got[VERBS_EAGER_MAX];
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, got, sizeof got);
     vbench_send(&b, 7, VERBS_ANNOUNCED, "short", 5);
     vbench_poll(&b);
@@ -89,12 +87,11 @@ static void expect_broken(struct vbench *b, uint32_t source, int error)
     vbench_close(b);
 }
 
-static void a_message_that_names_another_source_breaks_its_link(void **state)
+static void a_message_that_names_another_source_breaks_its_link(UNUSED void **state)
 {
     unsigned char got[8];
     struct vbench b;
 
-    (void)state;
     vbench_open(&b);
     vbench_append_for(&b, 0, 3, 7, got, sizeof got);
     vbench_run(&b);
@@ -108,36 +105,33 @@ static void a_message_that_names_another_source_breaks_its_link(void **state)
     expect_broken(&b, 2, -EPROTO);
 }
 
-static void an_eager_message_that_is_too_long_breaks_its_link(void **state)
+static void an_eager_message_that_is_too_long_breaks_its_link(UNUSED void **state)
 {
     static unsigned char got[4], sent[VERBS_EAGER_MAX + 1];
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, got, sizeof got);
     vbench_send(&b, 7, 0, sent, sizeof sent);
     expect_broken(&b, 2, -ENOTCONN);
 }
 
 /* The adapter may not read at that address. */
-static void a_rendezvous_with_a_wrong_key_breaks_its_link(void **state)
+static void a_rendezvous_with_a_wrong_key_breaks_its_link(UNUSED void **state)
 {
     static unsigned char got[2 * VERBS_EAGER_MAX], sent[1];
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, got, sizeof got);
     verbs_target_send_rndv(b.t, 2, vbench_tag(2, 7), 99, sent, sizeof got, 11, 0x5678);
     expect_broken(&b, 2, -ENOTCONN);
 }
 
 /* The buffer that the message took is returned to the hardware. */
-static void an_unexpected_message_that_is_too_long_breaks_its_link(void **state)
+static void an_unexpected_message_that_is_too_long_breaks_its_link(UNUSED void **state)
 {
     static unsigned char sent[VERBS_EAGER_MAX + 100];
     struct vbench b;
 
-    (void)state;
     vbench_open(&b);
     vbench_append_for(&b, 1, 1, 98, sent,
                       8); /* so that vbench_run() sees the end of this link */
@@ -157,11 +151,10 @@ static void an_unexpected_message_that_is_too_long_breaks_its_link(void **state)
 
 /* The write takes a buffer, and writes nothing into it: the buffer still has the last message,
  * which was counted already. */
-static void a_write_with_immediate_data_breaks_its_link(void **state)
+static void a_write_with_immediate_data_breaks_its_link(UNUSED void **state)
 {
     struct vbench b;
 
-    (void)state;
     vbench_open(&b);
     for (uint32_t i = 0; i < VERBS_UNTAGGED_MIN; i++)
         vbench_send(&b, 7, i, "1234", 4);

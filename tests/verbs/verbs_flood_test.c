@@ -224,11 +224,10 @@ static void play(struct forked_job *job, int rank, const void *arg)
 
 /* ---- the parent ---- */
 
-static void a_flood_finds_buffers(void **state)
+static void a_flood_finds_buffers(UNUSED void **state)
 {
     struct forked_job job;
 
-    (void)state;
     forked_start(&job, SENDERS + 1, play, NULL);
     forked_wait(&job);
     for (int rank = 0; rank <= SENDERS; rank++)

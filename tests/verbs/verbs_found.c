@@ -21,19 +21,17 @@ static void explain(const char *devices, bool is_there, const char *expected)
     unsetenv(ADAPTER_ENV_DEVICES);
 }
 
-static void one_line_says_what_there_is(void **state)
+static void one_line_says_what_there_is(UNUSED void **state)
 {
-    (void)state;
     explain("1", true, "available (mbx0: max_num_tags 127)");
     explain("0", false, "libibverbs finds no device");
     explain("2", true, "available (mbx0: max_num_tags 127, mbx1: max_num_tags 127)");
 }
 
-static void a_device_can_be_named(void **state)
+static void a_device_can_be_named(UNUSED void **state)
 {
     struct mbx_device *device = NULL;
 
-    (void)state;
     setenv(ADAPTER_ENV_DEVICES, "2", 1);
     assert_int_equal(verbs_open(&(struct verbs_config){.name = "mbx1"}, &device), 0);
     assert_string_equal(ibv_get_device_name(verbs_of(device)->context->device), "mbx1");
@@ -42,12 +40,11 @@ static void a_device_can_be_named(void **state)
     unsetenv(ADAPTER_ENV_DEVICES);
 }
 
-static void an_adapter_that_does_not_match_is_refused(void **state)
+static void an_adapter_that_does_not_match_is_refused(UNUSED void **state)
 {
     struct mbx_device *device = NULL;
     char line[160];
 
-    (void)state;
     assert_int_equal(verbs_open(&(struct verbs_config){0}, &device), -EOPNOTSUPP);
     assert_false(verbs_explain(line, sizeof line));
     assert_string_equal(line, "no device matches tags in hardware (mbx0: max_num_tags 0)");

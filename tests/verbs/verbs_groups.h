@@ -6,11 +6,7 @@
 #ifndef VERBS_GROUPS_H
 #define VERBS_GROUPS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "base/unit.h"
 
 struct verbs_group {
     const char *name;

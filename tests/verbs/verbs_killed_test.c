@@ -308,13 +308,12 @@ static int every = 1;                              /* every how many points one 
 static bool is_alone;                              /* no other user has the adapter */
 static int lost;                                   /* receives that ended with an error */
 
-static void count_points(void **state)
+static void count_points(UNUSED void **state)
 {
     const struct play nobody = {.victim = NO_VICTIM};
     struct forked_job job;
     int count = 0;
 
-    (void)state;
     forked_start(&job, 2, play, &nobody);
     forked_wait(&job);
     for (int rank = 0; rank < 2; rank++) {
@@ -369,21 +368,18 @@ static void kill_at_points(enum victim victim, int rank)
     assert_true(played > 0);
 }
 
-static void a_receiver_that_dies(void **state)
+static void a_receiver_that_dies(UNUSED void **state)
 {
-    (void)state;
     kill_at_points(RECEIVER, 0);
 }
 
-static void a_sender_that_dies(void **state)
+static void a_sender_that_dies(UNUSED void **state)
 {
-    (void)state;
     kill_at_points(SENDER, 1);
 }
 
-static void an_adapter_that_dies(void **state)
+static void an_adapter_that_dies(UNUSED void **state)
 {
-    (void)state;
     if (!is_alone) {
         printf("no network namespace can be made here, so the adapter is not ours to kill\n");
         skip();
@@ -393,9 +389,8 @@ static void an_adapter_that_dies(void **state)
 }
 
 /* Not all messages came in all rounds. */
-static void some_receives_have_ended_with_an_error(void **state)
+static void some_receives_have_ended_with_an_error(UNUSED void **state)
 {
-    (void)state;
     printf("%d receives have ended with an error\n", lost);
     assert_true(lost > 0);
 }

@@ -7,17 +7,14 @@
  * child.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include <matchbox/device.h>
+#include <matchbox/matchbox.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
-#include <matchbox/device.h>
-#include <matchbox/matchbox.h>
-
+#include "base/unit.h"
 #include "device/verbs/verbs.h"
 
 void *__real_dlopen(const char *name, int flags);
@@ -73,9 +70,8 @@ static int look_into_another_file(void)
     return has_no_hardware("libibverbs.so.1 lacks ibv_");
 }
 
-static void without_the_library_there_is_no_hardware(void **state)
+static void without_the_library_there_is_no_hardware(UNUSED void **state)
 {
-    (void)state;
     in_child(look_for_a_missing_file);
     in_child(look_into_another_file);
 }
@@ -95,9 +91,8 @@ static int use_none_of_it(void)
     return opened != 0 ? 3 : 0;
 }
 
-static void nothing_is_loaded_that_is_not_used(void **state)
+static void nothing_is_loaded_that_is_not_used(UNUSED void **state)
 {
-    (void)state;
     in_child(use_none_of_it);
 }
 

@@ -14,12 +14,11 @@
 
 /* A message of several packets is matched with the first, and complete with the last, which
  * gives the length. */
-static void a_long_message_is_matched_before_it_is_there(void **state)
+static void a_long_message_is_matched_before_it_is_there(UNUSED void **state)
 {
     unsigned char sent[6000], got[VERBS_EAGER_MAX];
     struct vbench b;
 
-    (void)state;
     for (size_t i = 0; i < sizeof sent; i++)
         sent[i] = (unsigned char)(i * 7 / 3);
     vbench_open_with(&b, got, sizeof got);
@@ -37,12 +36,11 @@ static void a_long_message_is_matched_before_it_is_there(void **state)
     vbench_close(&b);
 }
 
-static void a_rendezvous_is_read_and_answered_by_the_adapter(void **state)
+static void a_rendezvous_is_read_and_answered_by_the_adapter(UNUSED void **state)
 {
     unsigned char *sent = mem_alloc(LONG), *got = mem_calloc(1, LONG);
     struct vbench b;
 
-    (void)state;
     for (size_t i = 0; i < LONG; i++)
         sent[i] = (unsigned char)(i * 7 / 3);
     vbench_open_with(&b, got, LONG);
@@ -85,12 +83,11 @@ static void expect_incomplete(struct vbench *b, const void *address, uint64_t si
     assert_int_equal(verbs_target_fins(b->t, 2), 0);
 }
 
-static void a_rendezvous_that_does_not_fit_says_where_it_is(void **state)
+static void a_rendezvous_that_does_not_fit_says_where_it_is(UNUSED void **state)
 {
     static unsigned char got[VERBS_EAGER_MAX], sent[1];
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, got, sizeof got);
     verbs_target_send_rndv(b.t, 2, vbench_tag(2, 7), 99, sent, LONG, 11, 0x5678);
     expect_incomplete(&b, sent, LONG);
@@ -102,12 +99,11 @@ static void a_rendezvous_that_does_not_fit_says_where_it_is(void **state)
 }
 
 /* With an adapter that matches only eager messages. */
-static void a_rendezvous_that_the_adapter_cannot_do_is_told(void **state)
+static void a_rendezvous_that_the_adapter_cannot_do_is_told(UNUSED void **state)
 {
     static unsigned char got[VERBS_EAGER_MAX], sent[1];
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, got, sizeof got);
     assert_false(b.limits.caps & MBX_DEVICE_RENDEZVOUS);
     verbs_target_send_rndv(b.t, 2, vbench_tag(2, 7), 99, sent, 100, 11, 0x5678);
@@ -115,13 +111,12 @@ static void a_rendezvous_that_the_adapter_cannot_do_is_told(void **state)
     vbench_close(&b);
 }
 
-static void an_unexpected_rendezvous_becomes_an_rts(void **state)
+static void an_unexpected_rendezvous_becomes_an_rts(UNUSED void **state)
 {
     static unsigned char sent[1];
     struct wire_packet packet;
     struct vbench b;
 
-    (void)state;
     vbench_open(&b);
     verbs_target_send_rndv(b.t, 2, vbench_tag(2, 7), 99, sent, LONG, 11, 0x5678);
     vbench_poll(&b);
@@ -140,13 +135,12 @@ static void an_unexpected_rendezvous_becomes_an_rts(void **state)
     vbench_close(&b);
 }
 
-static void an_announced_message_says_where_it_is(void **state)
+static void an_announced_message_says_where_it_is(UNUSED void **state)
 {
     const struct verbs_rts rts = {11, UINT64_C(1) << 33, 0x1234, 0x5678, UINT64_MAX};
     unsigned char got[VERBS_EAGER_MAX];
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, got, sizeof got);
     for (int i = 0; i < 2; i++)
         vbench_send(&b, 7, VERBS_ANNOUNCED, &rts, sizeof rts);
@@ -169,7 +163,7 @@ static void an_announced_message_says_where_it_is(void **state)
 }
 
 /* A packet as on any other transport, of a type that uses its whole header. */
-static void a_packet_without_a_tag_comes_whole(void **state)
+static void a_packet_without_a_tag_comes_whole(UNUSED void **state)
 {
     struct {
         struct wire_header header;
@@ -183,7 +177,6 @@ static void a_packet_without_a_tag_comes_whole(void **state)
     struct ibv_tmh tmh;
     struct vbench b;
 
-    (void)state;
     vbench_open(&b);
     memcpy(&packet.header.frame, frame, sizeof frame);
     memcpy(&tmh, &packet, sizeof tmh);
@@ -198,7 +191,7 @@ static void a_packet_without_a_tag_comes_whole(void **state)
     vbench_close(&b);
 }
 
-static void a_fin_of_the_hardware_names_its_request(void **state)
+static void a_fin_of_the_hardware_names_its_request(UNUSED void **state)
 {
     const struct ibv_rvh rvh = {htobe64(0x1234), htobe32(0x5678), htobe32(100)};
     const struct ibv_tmh tmh =
@@ -206,7 +199,6 @@ static void a_fin_of_the_hardware_names_its_request(void **state)
     struct wire_packet packet;
     struct vbench b;
 
-    (void)state;
     vbench_open(&b);
     b.t->fin_sender = 77;
     b.t->knows_fin = true;

@@ -15,13 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/base.h"
+#include "base/unit.h"
 #include "core/core.h"
 #include "device/host/driver.h"
 #include "device/host/offload.h"
@@ -269,25 +264,23 @@ static void play(void)
     close_all();
 }
 
-static void a_peer_without_a_matching_adapter(void **state)
+static void a_peer_without_a_matching_adapter(UNUSED void **state)
 {
-    (void)state;
     open_one(RECEIVER, "TRANSPORT=verbs", "DEVICE=verbs", "FAULT_HOST=1");
     open_one(OUTSIDE, "TRANSPORT=verbs", "DEVICE=none", "FAULT_HOST=1");
     open_one(TAGGED, "TRANSPORT=verbs", "DEVICE=verbs", "FAULT_HOST=1");
     play();
 }
 
-static void a_peer_whose_adapter_compares_other_bits(void **state)
+static void a_peer_whose_adapter_compares_other_bits(UNUSED void **state)
 {
-    (void)state;
     open_one(RECEIVER, "TRANSPORT=verbs", "DEVICE=verbs", "FAULT_HOST=1");
     open_one(OUTSIDE, "TRANSPORT=verbs", "DEVICE=verbs", "DEVICE_TAG_FORMAT=7fffffffffff");
     open_one(TAGGED, "TRANSPORT=verbs", "DEVICE=verbs", "FAULT_HOST=1");
     play();
 }
 
-static void a_format_of_tags_is_a_number(void **state)
+static void a_format_of_tags_is_a_number(UNUSED void **state)
 {
     const char *const wrong[] = {
         "DEVICE_TAG_FORMAT=0",    "DEVICE_TAG_FORMAT=tags",
@@ -295,7 +288,6 @@ static void a_format_of_tags_is_a_number(void **state)
         "DEVICE_TAG_FORMAT=1 47", "DEVICE_TAG_FORMAT=10000000000000000",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const char *const params[] = {"TRANSPORT=verbs", "DEVICE=verbs", wrong[i], NULL};
         struct mbx_ep *ep = NULL;
@@ -305,9 +297,8 @@ static void a_format_of_tags_is_a_number(void **state)
     }
 }
 
-static void a_peer_over_shared_memory(void **state)
+static void a_peer_over_shared_memory(UNUSED void **state)
 {
-    (void)state;
     open_one(RECEIVER, "TRANSPORT=shm+verbs", "DEVICE=verbs", "FAULT_HOST=1");
     open_one(OUTSIDE, "TRANSPORT=shm+verbs", "DEVICE=verbs", "FAULT_HOST=1");
     open_one(TAGGED, "TRANSPORT=shm+verbs", "DEVICE=verbs", "FAULT_HOST=2");
@@ -316,12 +307,11 @@ static void a_peer_over_shared_memory(void **state)
 
 /* ---- the device is lost, its adapter is not ---- */
 
-static void a_peer_met_after_the_loss_of_the_device_is_received_from(void **state)
+static void a_peer_met_after_the_loss_of_the_device_is_received_from(UNUSED void **state)
 {
     struct offload *offload;
     int next[ENDPOINTS] = {0};
 
-    (void)state;
     open_one(RECEIVER, "TRANSPORT=verbs", "DEVICE=verbs", "FAULT_HOST=1");
     open_one(OUTSIDE, "TRANSPORT=verbs", "DEVICE=none", "FAULT_HOST=1");
     open_one(TAGGED, "TRANSPORT=verbs", "DEVICE=verbs", "FAULT_HOST=1");

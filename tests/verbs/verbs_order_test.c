@@ -27,17 +27,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/patience.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "core/core.h"
 #include "held_adapter.h"
 
@@ -515,12 +510,11 @@ static bool is_next(uint64_t seed, uint64_t start_ns)
     return count >= 6 && !is_held && !has_met_all() && clock_now() - start_ns < PATIENCE_NS;
 }
 
-static void random_histories(void **state)
+static void random_histories(UNUSED void **state)
 {
     const uint64_t start_ns = clock_now();
     uint64_t next_ns = 0;
 
-    (void)state;
     for (size_t i = 0; is_held && i < ARRAY_COUNT(found); i++)
         histories_twice(found[i]);
     memset(&sums, 0, sizeof sums);

@@ -15,12 +15,11 @@
 /* ---- the end ---- */
 
 /* A receive that was matched must not be matched again when software takes over. */
-static void what_was_done_before_the_end_is_told(void **state)
+static void what_was_done_before_the_end_is_told(UNUSED void **state)
 {
     unsigned char got[VERBS_EAGER_MAX];
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, got, sizeof got);
     vbench_send(&b, 7, 5, "good", 4);
     vbench_run(&b);
@@ -36,12 +35,11 @@ static void what_was_done_before_the_end_is_told(void **state)
     vbench_close(&b);
 }
 
-static void nothing_is_matched_after_the_end(void **state)
+static void nothing_is_matched_after_the_end(UNUSED void **state)
 {
     unsigned char got[VERBS_EAGER_MAX] = "untouched";
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, got, sizeof got);
     vbench_send(&b, 8, 5, "bad", 3); /* connects them */
     vbench_run(&b);
@@ -104,22 +102,20 @@ static uint32_t revoke_all_once(uint32_t pieces, uint64_t seed)
 }
 
 /* All kinds of order occur: from no match to a match of every message but the last. */
-static void what_is_left_is_the_head_while_all_are_revoked(void **state)
+static void what_is_left_is_the_head_while_all_are_revoked(UNUSED void **state)
 {
     uint32_t seen = 0; /* bit n: n were matched */
 
-    (void)state;
     for (uint32_t seed = 0; seed < 80; seed++)
         seen |= 1u << revoke_all_once(seed % 40, seed);
     assert_int_equal(seen & ((1u << ALIKE) - 1), (1u << ALIKE) - 1);
 }
 
-static void a_consumed_receive_can_be_revoked(void **state)
+static void a_consumed_receive_can_be_revoked(UNUSED void **state)
 {
     unsigned char got[2][VERBS_EAGER_MAX];
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, got[0], sizeof got[0]);
     vbench_send(&b, 7, 1, "abc", 3);
     vbench_poll(&b);
@@ -146,13 +142,12 @@ static int append_at(struct vbench *b, uint32_t handle, uint64_t tag, unsigned c
 }
 
 /* Wherever they overlap; empty ones never do. */
-static void the_hardware_has_one_of_two_receives_with_memory_in_common(void **state)
+static void the_hardware_has_one_of_two_receives_with_memory_in_common(UNUSED void **state)
 {
     static unsigned char got[3 * VERBS_EAGER_MAX];
     unsigned char *const middle = got + VERBS_EAGER_MAX;
     struct vbench b;
 
-    (void)state;
     vbench_open_with(&b, middle, VERBS_EAGER_MAX);
     assert_int_equal(append_at(&b, 1, 8, middle, VERBS_EAGER_MAX), -EBUSY);
     assert_int_equal(append_at(&b, 1, 8, middle - 1, VERBS_EAGER_MAX), -EBUSY);
@@ -172,7 +167,7 @@ static void the_hardware_has_one_of_two_receives_with_memory_in_common(void **st
 
 /* ---- resources that the caller supplies ---- */
 
-static void a_region_of_the_caller_is_not_registered_again(void **state)
+static void a_region_of_the_caller_is_not_registered_again(UNUSED void **state)
 {
     static unsigned char got[VERBS_EAGER_MAX];
     struct vbench b;
@@ -180,7 +175,6 @@ static void a_region_of_the_caller_is_not_registered_again(void **state)
     struct ibv_mr *mr;
     struct mbx_device_recv recv = {.envelope = {1, 2, 7}, .buf = got, .size = sizeof got};
 
-    (void)state;
     vbench_open(&b);
     v = verbs_of(b.t->device);
     mr = ibv_reg_mr(v->pd, got, sizeof got, IBV_ACCESS_LOCAL_WRITE);
@@ -197,13 +191,12 @@ static void a_region_of_the_caller_is_not_registered_again(void **state)
     vbench_close(&b);
 }
 
-static void what_was_prepared_is_registered_once(void **state)
+static void what_was_prepared_is_registered_once(UNUSED void **state)
 {
     bool has_come[VERBS_UNTAGGED_MIN] = {false};
     struct vbench b;
     struct verbs *v;
 
-    (void)state;
     vbench_open(&b);
     v = verbs_of(b.t->device);
     for (uint32_t i = 0; i < VERBS_UNTAGGED_MIN; i++)
@@ -223,7 +216,7 @@ static void what_was_prepared_is_registered_once(void **state)
 
 /* The device works on a context that the caller has opened, and leaves it open when it
  * closes. */
-static void a_device_works_on_what_the_caller_has_opened(void **state)
+static void a_device_works_on_what_the_caller_has_opened(UNUSED void **state)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
     struct ibv_context *context = ibv_open_device(list[0]);
@@ -231,7 +224,6 @@ static void a_device_works_on_what_the_caller_has_opened(void **state)
     struct mbx_device *device = NULL;
     const struct verbs_config config = {.peers = 4, .context = context, .pd = pd};
 
-    (void)state;
     ibv_free_device_list(list);
     assert_int_equal(verbs_open(&(struct verbs_config){.context = context}, &device), -EINVAL);
     assert_int_equal(verbs_open(&config, &device), 0);
@@ -242,12 +234,11 @@ static void a_device_works_on_what_the_caller_has_opened(void **state)
     assert_int_equal(ibv_close_device(context), 0);
 }
 
-static void a_peer_that_has_been_detached_can_come_back(void **state)
+static void a_peer_that_has_been_detached_can_come_back(UNUSED void **state)
 {
     struct ibv_qp *qp;
     struct vbench b;
 
-    (void)state;
     vbench_open(&b);
     vbench_send(&b, 7, 1, "abc", 3);
     vbench_poll(&b);

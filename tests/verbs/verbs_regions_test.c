@@ -5,17 +5,13 @@
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/verbs/verbs_library.h"
 #include "transport/verbs/verbs_regions.h"
 
@@ -73,11 +69,10 @@ static void expect(uint64_t made, uint64_t found, uint64_t bytes)
     assert_int_equal(stats().bytes, bytes);
 }
 
-static void test_memory_is_registered_once(void **state)
+static void test_memory_is_registered_once(UNUSED void **state)
 {
     char *memory = map_at(NULL);
 
-    (void)state;
     touch(memory + 100, 5000);
     expect(1, 0, 0); /* it is not known yet whether keeping it pays */
     touch(memory + 100, 5000);
@@ -93,11 +88,10 @@ static void test_memory_is_registered_once(void **state)
     munmap(memory, SIZE);
 }
 
-static void test_other_memory_at_the_same_address(void **state)
+static void test_other_memory_at_the_same_address(UNUSED void **state)
 {
     char *memory = map_at(NULL);
 
-    (void)state;
     for (int i = 0; i < 50; i++) {
         uint64_t made;
 
@@ -117,12 +111,11 @@ static void test_other_memory_at_the_same_address(void **state)
 }
 
 /* An adapter that still moves its bytes goes on; no other use gets it. */
-static void test_gone_while_in_use(void **state)
+static void test_gone_while_in_use(UNUSED void **state)
 {
     char *memory = map_at(NULL);
     struct verbs_region *used, *other;
 
-    (void)state;
     keep(memory, SIZE);
     used = get(memory, SIZE);
     map_at(memory);
@@ -134,23 +127,21 @@ static void test_gone_while_in_use(void **state)
     munmap(memory, SIZE);
 }
 
-static void test_memory_that_cannot_be_watched(void **state)
+static void test_memory_that_cannot_be_watched(UNUSED void **state)
 {
     char *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-    (void)state;
     for (int i = 0; i < 5; i++)
         touch(memory, SIZE);
     expect(5, 0, 0);
     munmap(memory, SIZE);
 }
 
-static void test_the_oldest_makes_space(void **state)
+static void test_the_oldest_makes_space(UNUSED void **state)
 {
     char *a = map_at(NULL), *b = map_at(NULL), *c = map_at(NULL);
     struct verbs_region *used;
 
-    (void)state;
     verbs_regions_close(regions);
     regions = verbs_regions_open(pd, 2 * SIZE);
     keep(a, SIZE);
@@ -182,9 +173,8 @@ static void keep_none(uint64_t most)
     munmap(memory, SIZE);
 }
 
-static void test_none_is_kept(void **state)
+static void test_none_is_kept(UNUSED void **state)
 {
-    (void)state;
     keep_none(0);
     keep_none(SIZE - 1); /* no space for it */
     assert_int_equal(sys_fail_name("userfaultfd", 1, EPERM), 0);
@@ -192,25 +182,22 @@ static void test_none_is_kept(void **state)
     sys_fail_none();
 }
 
-static int open_regions(void **state)
+static int open_regions(UNUSED void **state)
 {
-    (void)state;
     regions = verbs_regions_open(pd, UINT64_MAX);
     return regions == NULL;
 }
 
-static int close_regions(void **state)
+static int close_regions(UNUSED void **state)
 {
-    (void)state;
     verbs_regions_close(regions);
     return 0;
 }
 
-static int open_adapter(void **state)
+static int open_adapter(UNUSED void **state)
 {
     struct ibv_device **list;
 
-    (void)state;
     verbs_use(getenv("MBX_VERBS_LIBRARY"));
     if (verbs_library_load() != 0)
         return 1;
@@ -221,9 +208,8 @@ static int open_adapter(void **state)
     return pd == NULL;
 }
 
-static int close_adapter(void **state)
+static int close_adapter(UNUSED void **state)
 {
-    (void)state;
     return ibv_dealloc_pd(pd) != 0 || ibv_close_device(context) != 0;
 }
 

@@ -291,15 +291,13 @@ static void run(const char *const *params)
     forked_end(&job);
 }
 
-static void the_adapter_serves_a_stopped_receiver(void **state)
+static void the_adapter_serves_a_stopped_receiver(UNUSED void **state)
 {
-    (void)state;
     run(with_device);
 }
 
-static void software_does_not(void **state)
+static void software_does_not(UNUSED void **state)
 {
-    (void)state;
     run(in_software);
 }
 

@@ -87,11 +87,10 @@ static void lose(void *instance)
     kill_daemon(verbs_of(t->device)->context);
 }
 
-static void the_daemons_have_not_complained(void **state)
+static void the_daemons_have_not_complained(UNUSED void **state)
 {
     struct stat status;
 
-    (void)state;
     assert_int_equal(stat(log_name, &status), 0);
     temporary_show(log_name);
     assert_int_equal(status.st_size, 0);

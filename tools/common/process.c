@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -37,7 +38,7 @@ struct process {
 
 struct table {
     struct process *rows;
-    size_t count, capacity;
+    uint32_t count, capacity;
 };
 
 void process_adopt_orphans(void)
@@ -118,15 +119,8 @@ pid_t process_parent(pid_t pid)
 
 static bool table_add(struct table *table, const struct process *process)
 {
-    if (table->count == table->capacity) {
-        size_t capacity = table->capacity * 2 + 256;
-        struct process *rows = mem_realloc(table->rows, capacity * sizeof *rows);
-
-        if (rows == NULL)
-            return false;
-        table->rows = rows;
-        table->capacity = capacity;
-    }
+    if (!array_reserve(table->rows, table->capacity, table->count + 1))
+        return false;
     table->rows[table->count++] = *process;
     return true;
 }

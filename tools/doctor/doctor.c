@@ -2,7 +2,6 @@
 /*
  * doctor.c - `mbx doctor`: the ranks that wait for messages that cannot come, and the reason.
  */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>

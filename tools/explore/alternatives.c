@@ -8,12 +8,11 @@
  * Two alternatives of one group differ in the time at which they occur alone: a group is tried at its first and at its last
  * occurrence before the others (a loop is tried at both ends).
  */
-#include <errno.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/hash.h"
-#include "base/mem.h"
 #include "explore.h"
 
 /* Nobody tries all orders of a job that has more. */
@@ -100,22 +99,6 @@ static bool was_tried(const struct explore_search *s, const struct explore_alter
     return false;
 }
 
-/* Space for one more.  False: no memory. */
-static bool has_space(struct explore_alternatives *all)
-{
-    size_t slots = 2 * all->slots + 64;
-    struct explore_alternative *more;
-
-    if (all->count < all->slots)
-        return true;
-    more = mem_realloc(all->all, slots * sizeof *more);
-    if (more == NULL)
-        return false;
-    all->all = more;
-    all->slots = slots;
-    return true;
-}
-
 /* The group has an alternative more: this is its first one of this run, or its last one so far. */
 static void note_place(struct explore_alternatives *all, struct explore_alternative *a)
 {
@@ -154,7 +137,7 @@ static void add_one(void *arg, const struct races_found *found)
     all->known++;
     if (all->count == ALTERNATIVES_MAX)
         return;
-    if (!has_space(all)) {
+    if (!array_reserve(all->all, all->slots, all->count + 1)) {
         adding->lacks_memory = true;
         return;
     }

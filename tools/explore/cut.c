@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/mem.h"
 #include "explore.h"
@@ -20,7 +21,8 @@
 /* The receives of a rank that are open at the cut, by the numbers of their events; sorted. */
 struct open_receives {
     uint64_t *numbers;
-    size_t count, slots;
+    size_t count;
+    uint32_t slots;
 };
 
 struct explore_cut {
@@ -86,15 +88,8 @@ static void keep_events(struct explore_cut *cut, const struct races_cut *before)
 
 static bool open_add(struct open_receives *open, uint64_t number)
 {
-    if (open->count == open->slots) {
-        size_t slots = 2 * open->slots + 16;
-        uint64_t *more = mem_realloc(open->numbers, slots * sizeof *more);
-
-        if (more == NULL)
-            return false;
-        open->numbers = more;
-        open->slots = slots;
-    }
+    if (!array_reserve(open->numbers, open->slots, open->count + 1))
+        return false;
     open->numbers[open->count++] = number;
     return true;
 }

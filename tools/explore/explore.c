@@ -7,7 +7,6 @@
  *     │   └── its traces: which receives could have taken another message?
  *     └────────── a receive takes this message, and all that does not depend on it is as it was
  */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>

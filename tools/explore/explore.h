@@ -127,7 +127,8 @@ struct explore_alternative {
 
 struct explore_alternatives {
     struct explore_alternative *all;
-    size_t count, slots;
+    size_t count;
+    uint32_t slots;
     uint64_t known; /* also those for which there was no space */
 };
 

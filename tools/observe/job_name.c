@@ -4,8 +4,6 @@
  */
 #include "job_name.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,20 +2,14 @@
 /*
  * job_name_test.c - the name of a job, from the arguments of its processes, and the meaning of --job.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/unit.h"
 #include "job_name.h"
 
-static void test_a_program_is_called_as_its_user_would(void **state)
+static void test_a_program_is_called_as_its_user_would(UNUSED void **state)
 {
     static const struct {
         const char *arguments; /* separated by | */
@@ -44,7 +38,6 @@ static void test_a_program_is_called_as_its_user_would(void **state)
         {"", ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char arguments[128], program[INSPECT_PROGRAM_TEXT];
         size_t size = strlen(cases[i].arguments) + 1;
@@ -58,11 +51,10 @@ static void test_a_program_is_called_as_its_user_would(void **state)
     }
 }
 
-static void test_arguments_that_do_not_end_name_nothing(void **state)
+static void test_arguments_that_do_not_end_name_nothing(UNUSED void **state)
 {
     char program[INSPECT_PROGRAM_TEXT] = "before";
 
-    (void)state;
     job_program_of("solve", 5, program);
     assert_string_equal(program, "");
     job_program_of("", 0, program);
@@ -80,13 +72,12 @@ static void make_job(struct inspect_job *job, struct inspect_rank *ranks, uint32
     }
 }
 
-static void test_a_job_is_called_by_all_its_programs(void **state)
+static void test_a_job_is_called_by_all_its_programs(UNUSED void **state)
 {
     struct inspect_rank ranks[4];
     struct inspect_job job;
     char words[JOB_WORDS], title[JOB_TITLE];
 
-    (void)state;
     make_job(&job, ranks, 4);
     assert_string_equal(job_words(&job, words), "");
     assert_string_equal(job_title(&job, true, title), "job 00000000000abc12");
@@ -107,12 +98,11 @@ static void test_a_job_is_called_by_all_its_programs(void **state)
     assert_non_null(strstr(title, ", component Open MPI v4.1.4)"));
 }
 
-static void test_an_option_means_number_program_or_process(void **state)
+static void test_an_option_means_number_program_or_process(UNUSED void **state)
 {
     struct inspect_rank ranks[2];
     struct inspect_job job;
 
-    (void)state;
     make_job(&job, ranks, 2);
     snprintf(ranks[0].program, INSPECT_PROGRAM_TEXT, "ocean");
     snprintf(ranks[1].program, INSPECT_PROGRAM_TEXT, "atmos");

@@ -2,19 +2,12 @@
 /*
  * maps_test.c - the ranges of this process, and the names of libraries.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
 #include <unistd.h>
 
+#include "base/unit.h"
 #include "tools/observe/maps.h"
 
-static void the_ranges_of_a_process_are_read(void **state)
+static void the_ranges_of_a_process_are_read(UNUSED void **state)
 {
     const uint64_t code = (uint64_t)(uintptr_t)&the_ranges_of_a_process_are_read;
     const uint64_t stack = (uint64_t)(uintptr_t)&state;
@@ -22,7 +15,6 @@ static void the_ranges_of_a_process_are_read(void **state)
     struct maps maps;
     int found = 0;
 
-    (void)state;
     assert_true(maps_open(&maps, (uint32_t)getpid()));
     while (maps_next(&maps, &range)) {
         assert_true(range.start < range.end);
@@ -42,18 +34,16 @@ static void the_ranges_of_a_process_are_read(void **state)
     maps_close(&maps);
 }
 
-static void a_process_that_is_gone_has_none(void **state)
+static void a_process_that_is_gone_has_none(UNUSED void **state)
 {
     struct maps maps;
 
-    (void)state;
     assert_false(maps_open(&maps, INT32_MAX));
     maps_close(&maps);
 }
 
-static void a_library_has_its_name_and_no_longer_one(void **state)
+static void a_library_has_its_name_and_no_longer_one(UNUSED void **state)
 {
-    (void)state;
     assert_true(maps_is_library("libmpi.so.40.30.4", "libmpi"));
     assert_true(maps_is_library("libmpi_mpifh.so.40", "libmpi"));
     assert_true(maps_is_library("libmpi-1a2b3c.so.40", "libmpi"));

@@ -27,6 +27,7 @@
 
 #include <matchbox/matchbox.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/foreign.h"
@@ -108,22 +109,6 @@ static bool is_wanted(const struct observe_options *options, const struct inspec
            (options->rank == INSPECT_NOBODY || options->rank == head->rank);
 }
 
-/* Makes space for one more. */
-static int finder_reserve(struct finder *finder)
-{
-    uint32_t capacity = finder->capacity == 0 ? 16 : finder->capacity * 2;
-    struct found *all;
-
-    if (finder->count < finder->capacity)
-        return 0;
-    all = mem_realloc(finder->all, capacity * sizeof *all);
-    if (all == NULL)
-        return -ENOMEM;
-    finder->all = all;
-    finder->capacity = capacity;
-    return 0;
-}
-
 /* Adds the page of process pid, which that user owns. */
 static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd)
 {
@@ -131,7 +116,7 @@ static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd
     struct found *found;
     const char *wrong;
 
-    if (finder_reserve(finder) != 0)
+    if (!array_reserve(finder->all, finder->capacity, finder->count + 1))
         return -ENOMEM;
     found = &finder->all[finder->count];
     *found = (struct found){.pid = pid,
@@ -505,7 +490,7 @@ static int read_core(struct finder *finder, const struct core_file *core,
     struct inspect_blocks blocks;
     struct inspect_rank *rank;
 
-    if (finder_reserve(finder) != 0)
+    if (!array_reserve(finder->all, finder->capacity, finder->count + 1))
         return -ENOMEM;
     finder->all[finder->count] = (struct found){.pid = head->pid, .fd = -1};
     rank = &finder->all[finder->count++].rank;

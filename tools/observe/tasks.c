@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -98,22 +99,6 @@ static bool region_of(const struct maps_range *range, struct region *region)
     return true;
 }
 
-/* Makes space for one more. */
-static int regions_reserve(struct process *process)
-{
-    uint32_t capacity = process->capacity == 0 ? 256 : process->capacity * 2;
-    struct region *regions;
-
-    if (process->count < process->capacity)
-        return 0;
-    regions = mem_realloc(process->regions, capacity * sizeof *regions);
-    if (regions == NULL)
-        return -ENOMEM;
-    process->regions = regions;
-    process->capacity = capacity;
-    return 0;
-}
-
 /* 0; -ENOMEM; -ESRCH it cannot be read. */
 static int regions_read(struct process *process)
 {
@@ -126,7 +111,8 @@ static int regions_read(struct process *process)
 
         if (!region_of(&range, &region))
             continue;
-        err = regions_reserve(process);
+        if (!array_reserve(process->regions, process->capacity, process->count + 1))
+            err = -ENOMEM;
         if (err == 0)
             process->regions[process->count++] = region;
         process->has_mpi |= region.kind == REGION_MPI;
@@ -392,15 +378,9 @@ static int tasks_list(const struct process *process, uint32_t caller,
             *count = 0;
             break;
         }
-        if (*count == capacity) {
-            struct inspect_task *more;
-
-            capacity = capacity == 0 ? 8 : capacity * 2;
-            more = mem_realloc(*tasks, capacity * sizeof *more);
-            err = more == NULL ? -ENOMEM : 0;
-            *tasks = more == NULL ? *tasks : more;
-        }
-        if (err == 0)
+        if (!array_reserve(*tasks, capacity, *count + 1))
+            err = -ENOMEM;
+        else
             *count += task_read(process, (uint32_t)id, caller, &(*tasks)[*count]);
     }
     if (folder != NULL)

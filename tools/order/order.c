@@ -5,7 +5,6 @@
  * A comparison tells apart whether messages differ, or tests and probes that found nothing (compare.h).
  */
 #include <dirent.h>
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -264,8 +263,12 @@ static bool show_lone(const char *folder, const char *other, bool (*is_wanted)(c
     return is_one;
 }
 
-/* As show_rank(), for each communicator or endpoint of the rank that has a record of its own. */
-static int show_parts(const struct tool *tool, const struct arguments *args, uint32_t rank)
+typedef int show_fn(const struct tool *tool, const struct arguments *args, uint32_t rank);
+
+/* Shows the rank in each folder of a record that is_of() names, of both records if two are compared.
+ * As show_rank(). */
+static int show_folders(const struct tool *tool, const struct arguments *args, uint32_t rank,
+                        bool (*is_of)(const char *name), show_fn *show)
 {
     DIR *entries = opendir(args->folder);
     char folder[PATH_MAX], other[PATH_MAX], part[128];
@@ -276,12 +279,12 @@ static int show_parts(const struct tool *tool, const struct arguments *args, uin
         struct arguments of_part = *args;
         int shown;
 
-        if (!replay_is_sequence(entry->d_name))
+        if (!is_of(entry->d_name))
             continue;
         snprintf(folder, sizeof folder, "%s/%s", args->folder, entry->d_name);
         snprintf(part, sizeof part, "%.60s, %.60s", args->part, entry->d_name);
         if (!has_rank(folder, rank))
-            continue;
+            continue; /* show_lone() names it */
         of_part.folder = folder;
         of_part.part = part;
         if (args->other != NULL) {
@@ -290,15 +293,15 @@ static int show_parts(const struct tool *tool, const struct arguments *args, uin
             if (!has_rank(other, rank))
                 continue;
         }
-        shown = show_rank(tool, &of_part, rank);
+        shown = show(tool, &of_part, rank);
         is_read = is_read && shown >= 0;
         differ = differ || shown > 0;
     }
     if (entries != NULL)
         closedir(entries);
     if (args->other != NULL) {
-        differ = show_lone(args->folder, args->other, replay_is_sequence, rank) || differ;
-        differ = show_lone(args->other, args->folder, replay_is_sequence, rank) || differ;
+        differ = show_lone(args->folder, args->other, is_of, rank) || differ;
+        differ = show_lone(args->other, args->folder, is_of, rank) || differ;
     }
     return !is_read ? -1 : differ;
 }
@@ -336,7 +339,8 @@ static int show_job(const struct tool *tool, const struct arguments *args)
     if (end == 0 || other_end == 0)
         return -1;
     for (uint32_t rank = first; rank < end && rank < other_end; rank++) {
-        int shown = show_rank(tool, args, rank), parts = show_parts(tool, args, rank);
+        int shown = show_rank(tool, args, rank),
+            parts = show_folders(tool, args, rank, replay_is_sequence, show_rank);
 
         is_read = is_read && shown >= 0 && parts >= 0;
         differ = differ || shown > 0 || parts > 0;
@@ -346,37 +350,11 @@ static int show_job(const struct tool *tool, const struct arguments *args)
     return !is_read ? -1 : differ;
 }
 
-/* Compares the jobs that ranks have spawned.  As show_rank(). */
-static int compare_spawned(const struct tool *tool, const struct arguments *args)
+/* Of a job that ranks have spawned, which show_folders() has found by its rank 0. */
+static int show_spawned(const struct tool *tool, const struct arguments *args, uint32_t rank)
 {
-    DIR *entries = opendir(args->folder);
-    char folder[PATH_MAX], other[PATH_MAX], part[64];
-    bool is_read = true, differ = false;
-    struct dirent *entry;
-
-    while (entries != NULL && (entry = readdir(entries)) != NULL) {
-        struct arguments of_job = *args;
-        int shown;
-
-        if (!is_spawned(entry->d_name))
-            continue;
-        snprintf(folder, sizeof folder, "%s/%s", args->folder, entry->d_name);
-        snprintf(other, sizeof other, "%s/%s", args->other, entry->d_name);
-        snprintf(part, sizeof part, ", %.60s", entry->d_name);
-        if (!has_rank(folder, 0) || !has_rank(other, 0))
-            continue; /* show_lone() names it */
-        of_job.folder = folder;
-        of_job.other = other;
-        of_job.part = part;
-        shown = show_job(tool, &of_job);
-        is_read = is_read && shown >= 0;
-        differ = differ || shown > 0;
-    }
-    if (entries != NULL)
-        closedir(entries);
-    differ = show_lone(args->folder, args->other, is_spawned, 0) || differ;
-    differ = show_lone(args->other, args->folder, is_spawned, 0) || differ;
-    return !is_read ? -1 : differ;
+    (void)rank;
+    return show_job(tool, args);
 }
 
 static int read_arguments(const struct tool *tool, int argc, char **argv,
@@ -423,7 +401,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         return tool_usage_error(tool, "one DIR, and --compare DIR2; got '%s'", argv[optind]);
     shown = show_job(tool, &args);
     if (args.rank == UINT64_MAX && args.other != NULL)
-        spawned = compare_spawned(tool, &args);
+        spawned = show_folders(tool, &args, 0, is_spawned, show_spawned);
     else if (args.rank == UINT64_MAX && shown >= 0)
         print_spawned(args.folder);
     if (shown < 0 || spawned < 0)

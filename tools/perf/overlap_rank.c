@@ -38,7 +38,6 @@
 #include "overlap_work.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

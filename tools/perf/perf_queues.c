@@ -17,8 +17,6 @@
  */
 #include "perf.h"
 
-#include <stdio.h>
-
 #include "base/base.h"
 #include "base/clock.h"
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/mem.h"
 
@@ -25,15 +26,8 @@
 /* Makes space for one more; NULL: no memory. */
 static struct observed_host *add_host(struct hosts_merge *merge)
 {
-    if (merge->host_count == merge->host_capacity) {
-        uint32_t capacity = merge->host_capacity == 0 ? 8 : merge->host_capacity * 2;
-        struct observed_host *hosts = mem_realloc(merge->hosts, capacity * sizeof *hosts);
-
-        if (hosts == NULL)
-            return NULL;
-        merge->hosts = hosts;
-        merge->host_capacity = capacity;
-    }
+    if (!array_reserve(merge->hosts, merge->host_capacity, merge->host_count + 1))
+        return NULL;
     merge->hosts[merge->host_count] = (struct observed_host){.id = 0};
     return &merge->hosts[merge->host_count++];
 }
@@ -66,23 +60,6 @@ bool hosts_merge_has(const struct hosts_merge *merge, const struct observed_host
 }
 
 /* ---- ranks ---- */
-
-static bool make_space(struct hosts_merge *merge, uint32_t more)
-{
-    uint32_t capacity = merge->capacity == 0 ? 16 : merge->capacity;
-    struct inspect_rank *ranks;
-
-    while (capacity < merge->count + more)
-        capacity *= 2;
-    if (capacity == merge->capacity)
-        return true;
-    ranks = mem_realloc(merge->ranks, capacity * sizeof *ranks);
-    if (ranks == NULL)
-        return false;
-    merge->ranks = ranks;
-    merge->capacity = capacity;
-    return true;
-}
 
 /* Does a host show the same ranks as the host with the same id?  Containers with different
  * names may share processes.  The ranks of a host are adjacent, and sorted as in `from`. */
@@ -125,7 +102,8 @@ int hosts_merge_add(struct hosts_merge *merge, struct observed *from)
     }
     for (uint32_t i = 0; i < from->count; i++)
         more += from->jobs[i].count;
-    if (!make_space(merge, more) || (host = add_host(merge)) == NULL)
+    if (!array_reserve(merge->ranks, merge->capacity, merge->count + more) ||
+        (host = add_host(merge)) == NULL)
         return -ENOMEM;
     if (more != 0) {
         memcpy(&merge->ranks[merge->count], from->jobs[0].ranks, more * sizeof *merge->ranks);
@@ -262,7 +240,9 @@ int hosts_merge_end(struct hosts_merge *merge, struct observed *out)
     *out = (struct observed){.count = 0};
     look_at_addresses(merge);
     look_at_ranks(merge);
-    err = make_space(merge, 1) ? observed_sort(merge->ranks, merge->count, out) : -ENOMEM;
+    err = array_reserve(merge->ranks, merge->capacity, 1)
+              ? observed_sort(merge->ranks, merge->count, out)
+              : -ENOMEM;
     if (err == 0) {
         for (uint32_t i = 0; i < out->count; i++)
             look_at_size(&out->jobs[i]);

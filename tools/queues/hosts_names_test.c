@@ -2,22 +2,16 @@
 /*
  * hosts_names_test.c - the hosts of a job, from the lists and variables of its launcher.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/unit.h"
 #include "hosts_names.h"
 
-static void test_lists_are_written_in_full(void **state)
+static void test_lists_are_written_in_full(UNUSED void **state)
 {
     static const struct {
         const char *list, *full; /* NULL: it is refused */
@@ -46,7 +40,6 @@ static void test_lists_are_written_in_full(void **state)
         {"n[12345678901]", NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         char *full = hosts_names_expand(cases[i].list);
 
@@ -80,14 +73,13 @@ static void expect(const char *text, bool needs_list, const char *list, const ch
     hosts_names_free(&way);
 }
 
-static void test_launchers_name_the_hosts(void **state)
+static void test_launchers_name_the_hosts(UNUSED void **state)
 {
     static const char slurm[] =
         "A=b|SLURM_JOB_ID=12|SLURM_JOB_NUM_NODES=3|SLURM_JOB_NODELIST=n[1-3]|"
         "OMPI_MCA_orte_node_regex=head";
     struct hosts_way way;
 
-    (void)state;
     expect("OMPI_MCA_orte_node_regex=head,h[1:1-2]@0(3)", false, "head,h1,h2", "(ssh)");
     expect("OMPI_MCA_orte_node_regex=h1|OMPI_MCA_plm_rsh_agent=/usr/bin/rsh -x", false, "h1",
            "/usr/bin/rsh -x %h");
@@ -104,7 +96,7 @@ static void test_launchers_name_the_hosts(void **state)
     assert_false(find("PBS_NODEFILE=/nowhere/nodes", false, &way));
 }
 
-static void test_mpiexec_names_the_hosts_in_its_commands(void **state)
+static void test_mpiexec_names_the_hosts_in_its_commands(UNUSED void **state)
 {
     static const char shell[] = "ssh\0h1\0 orted -mca ess \"env\" -mca orte_node_regex "
                                 "\"head,h[1:1-2]@0(3)\" -mca plm \"rsh\"";
@@ -113,7 +105,6 @@ static void test_mpiexec_names_the_hosts_in_its_commands(void **state)
     char *regex = hosts_names_of_command(shell, sizeof shell);
     struct hosts_way way;
 
-    (void)state;
     assert_string_equal(regex, "head,h[1:1-2]@0(3)");
     assert_true(hosts_names_find(rank, sizeof rank, regex, false, &way));
     assert_string_equal(way.list, "head,h1,h2");
@@ -129,13 +120,12 @@ static void test_mpiexec_names_the_hosts_in_its_commands(void **state)
     assert_null(hosts_names_of_command(rank, sizeof rank));
 }
 
-static void test_pbs_has_a_file(void **state)
+static void test_pbs_has_a_file(UNUSED void **state)
 {
     char path[] = "/tmp/matchbox-nodes-XXXXXX", text[64];
     int fd = mkstemp(path);
     FILE *file = fdopen(fd, "w");
 
-    (void)state;
     assert_non_null(file);
     fputs("n1\nn1\nn2.local\nn2.local\nn3\n", file);
     fclose(file);

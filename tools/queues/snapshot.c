@@ -6,11 +6,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/host.h"
@@ -159,16 +159,9 @@ static struct snapshot *snapshot_of(struct snapshots *snapshots, const struct li
         snapshots->is_full = true;
         return NULL;
     }
-    if (snapshots->count == snapshots->capacity) {
-        uint32_t capacity = snapshots->capacity == 0 ? 8 : snapshots->capacity * 2;
-
-        all = mem_realloc(snapshots->all, capacity * sizeof *all);
-        if (all == NULL) {
-            snapshots->has_no_memory = true;
-            return NULL;
-        }
-        snapshots->all = all;
-        snapshots->capacity = capacity;
+    if (!array_reserve(snapshots->all, snapshots->capacity, snapshots->count + 1)) {
+        snapshots->has_no_memory = true;
+        return NULL;
     }
     all = &snapshots->all[snapshots->count++];
     *all = (struct snapshot){.stream = line->stream, .count = line->count};
@@ -177,27 +170,16 @@ static struct snapshot *snapshot_of(struct snapshots *snapshots, const struct li
 
 static bool make_space(struct snapshots *snapshots, struct snapshot *snapshot, size_t more)
 {
-    size_t capacity = snapshot->capacity == 0 ? 4096 : snapshot->capacity;
-    char *text;
-
     if (snapshots->bytes != NULL && more > SNAPSHOT_BYTES - *snapshots->bytes) {
         snapshots->is_full = true;
         return false;
     }
     if (snapshots->bytes != NULL)
         *snapshots->bytes += more;
-    while (capacity < snapshot->size + more)
-        capacity *= 2;
-    if (capacity == snapshot->capacity)
+    if (array_reserve(snapshot->text, snapshot->capacity, snapshot->size + more))
         return true;
-    text = mem_realloc(snapshot->text, capacity);
-    if (text == NULL) {
-        snapshots->has_no_memory = true;
-        return false;
-    }
-    snapshot->text = text;
-    snapshot->capacity = capacity;
-    return true;
+    snapshots->has_no_memory = true;
+    return false;
 }
 
 static void add_line(struct snapshots *snapshots, const struct line *line)

@@ -46,7 +46,8 @@ struct snapshot {
     bool is_damaged;
     bool is_taken; /* a reader has accepted it */
     char *text;
-    size_t size, capacity;
+    size_t size;
+    uint32_t capacity;
 };
 
 #define SNAPSHOT_SOURCES 2

@@ -16,6 +16,7 @@
 
 #include <matchbox/matchbox.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -266,16 +267,9 @@ static void read_entries(struct reading *reading, void *into)
             json_wrong(&reading->r, "too many entries");
             return;
         }
-        if (rank->count == capacity) {
-            struct inspect_entry *entries;
-
-            capacity = capacity == 0 ? 8 : capacity * 2;
-            entries = mem_realloc(rank->entries, capacity * sizeof *entries);
-            if (entries == NULL) {
-                json_wrong(&reading->r, "no memory");
-                return;
-            }
-            rank->entries = entries;
+        if (!array_reserve(rank->entries, capacity, rank->count + 1)) {
+            json_wrong(&reading->r, "no memory");
+            return;
         }
         rank->entries[rank->count] = (struct inspect_entry){.kind = INSPECT_NONE};
         read_entry(reading, &rank->entries[rank->count],
@@ -472,22 +466,11 @@ static void finish_rank(struct reading *reading, struct read_rank *read)
 
 static bool ranks_reserve(struct reading *reading)
 {
-    uint32_t capacity = reading->capacity == 0 ? 16 : reading->capacity * 2;
-    struct inspect_rank *ranks;
-
-    if (reading->count < reading->capacity)
+    if (reading->count < SNAPSHOT_RANKS &&
+        array_reserve(reading->ranks, reading->capacity, reading->count + 1))
         return true;
-    ranks = reading->count < SNAPSHOT_RANKS
-                ? mem_realloc(reading->ranks, capacity * sizeof *ranks)
-                : NULL;
-    if (ranks == NULL) {
-        json_wrong(&reading->r,
-                   reading->count < SNAPSHOT_RANKS ? "no memory" : "too many ranks");
-        return false;
-    }
-    reading->ranks = ranks;
-    reading->capacity = capacity;
-    return true;
+    json_wrong(&reading->r, reading->count < SNAPSHOT_RANKS ? "no memory" : "too many ranks");
+    return false;
 }
 
 static void read_ranks(struct reading *reading, void *into)

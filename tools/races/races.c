@@ -3,8 +3,6 @@
  * races.c - `mbx races`: which receives from any source of a job could have matched another message.
  */
 #include <getopt.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "base/mem.h"

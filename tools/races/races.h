@@ -107,7 +107,8 @@ struct races_groups {
     void *arg;
     struct races_site *sites;
     struct races_group *groups;
-    size_t site_count, group_count, site_slots, group_slots;
+    size_t site_count, group_count;
+    uint32_t site_slots, group_slots;
     struct races_index *index;
     uint64_t undecided, unchecked;
 };

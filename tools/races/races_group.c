@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -91,19 +92,6 @@ static uint64_t text_hash(uint64_t hash, const char *text)
     return hash_spread(hash);
 }
 
-/* The array with space for one more entry; NULL: no memory, and nothing has changed. */
-static void *with_space(void *array, size_t count, size_t *slots, size_t size)
-{
-    void *more = array;
-
-    if (count == *slots) {
-        more = mem_realloc(array, (2 * count + 16) * size);
-        if (more != NULL)
-            *slots = 2 * count + 16;
-    }
-    return more;
-}
-
 /* ---- sites ---- */
 
 static uint64_t key_hash(const void *arg, const void *slot)
@@ -175,16 +163,13 @@ static uint32_t site_of_text(struct races_groups *g, const char *text)
 {
     uint32_t number =
         hash_number(hash_find(&g->index->sites, &by_site_text, g, text_hash(0, text), text));
-    struct races_site *more;
 
     if (number != 0)
         return number - 1;
-    more = with_space(g->sites, g->site_count, &g->site_slots, sizeof *more);
-    if (more == NULL)
+    if (!array_reserve(g->sites, g->site_slots, g->site_count + 1))
         return NO_GROUP;
-    g->sites = more;
-    more[g->site_count] = (struct races_site){.times = 0};
-    snprintf(more[g->site_count].text, RACES_TEXT, "%s", text);
+    g->sites[g->site_count] = (struct races_site){.times = 0};
+    snprintf(g->sites[g->site_count].text, RACES_TEXT, "%s", text);
     number = (uint32_t)g->site_count + 1;
     if (hash_add(&g->index->sites, &by_site_text, g, &number) != 0)
         return NO_GROUP;
@@ -331,15 +316,12 @@ static uint32_t group_of_text(struct races_groups *g, const struct races_group *
 {
     uint32_t number =
         find_group(g, &(struct group_text){wanted->site, wanted->taken, wanted->other});
-    struct races_group *more;
 
     if (number != 0)
         return number - 1;
-    more = with_space(g->groups, g->group_count, &g->group_slots, sizeof *more);
-    if (more == NULL)
+    if (!array_reserve(g->groups, g->group_slots, g->group_count + 1))
         return NO_GROUP;
-    g->groups = more;
-    more[g->group_count] = *wanted;
+    g->groups[g->group_count] = *wanted;
     number = (uint32_t)g->group_count + 1;
     if (hash_add(&g->index->groups, &by_group_text, g, &number) != 0)
         return NO_GROUP;

@@ -22,7 +22,6 @@
  */
 #include "tools/races/races_order.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,16 +10,13 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/base.h"
 #include "base/random.h"
+#include "base/unit.h"
 #include "tools/races/races_order.h"
 
 #define SEEDS    6000
@@ -649,11 +646,10 @@ static void shrink(struct program *p)
 
 static uint64_t first_seed = 1, seeds = SEEDS;
 
-static void test_random(void **state)
+static void test_random(UNUSED void **state)
 {
     uint64_t large = 0, with_some = 0;
 
-    (void)state;
     alternatives = 0;
     for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
         static struct program program;
@@ -711,7 +707,7 @@ static void assert_found(struct races_job *job, const char *wanted)
     }
 
 /* A receive is open although a later one has ended: message 4 goes to it, and not to receive 2. */
-static void test_open_behind_ended(void **state)
+static void test_open_behind_ended(UNUSED void **state)
 {
     struct races_op first[] = {{RACES_POST, 0},   {RACES_POST, 1},   {RACES_REPORT, 1},
                                {RACES_POST, 2},   {RACES_REPORT, 2}, {RACES_SEND, 2},
@@ -732,12 +728,11 @@ static void test_open_behind_ended(void **state)
         {.rank = 3, .source = 0, .message = 2}};
     struct races_job job = JOB(ranks, messages, receives);
 
-    (void)state;
     assert_found(&job, "0-4 ");
 }
 
 /* Message 1 has not arrived when the job ends; it would go to receive 0. */
-static void test_loose(void **state)
+static void test_loose(UNUSED void **state)
 {
     struct races_op first[] = {{RACES_POST, 0}, {RACES_POST, 1}, {RACES_REPORT, 1}};
     struct races_op second[] = {{RACES_SEND, 0}}, third[] = {{RACES_SEND, 1}};
@@ -749,14 +744,13 @@ static void test_loose(void **state)
         {.source = ANY, .is_any_tag = true, .message = 0, .is_checked = true}};
     struct races_job job = JOB(ranks, messages, receives);
 
-    (void)state;
     assert_found(&job, "");
     receives[0].tag = 1; /* and now it would not */
     assert_found(&job, "1-1 ");
 }
 
 /* Rank 2 knows of receive 0 when it sends message 3, although it has learnt of rank 3 since. */
-static void test_knows_of_two(void **state)
+static void test_knows_of_two(UNUSED void **state)
 {
     struct races_op second[] = {{RACES_POST, 0},
                                 {RACES_REPORT, 0},
@@ -781,7 +775,6 @@ static void test_knows_of_two(void **state)
         {.rank = 2, .source = 3, .message = 2}};
     struct races_job job = JOB(ranks, messages, receives);
 
-    (void)state;
     assert_found(&job, "");
 }
 
@@ -794,7 +787,7 @@ static void keep_done(void *arg, const struct races_cut *cut)
 }
 
 /* Rank 0 could take the other message first.  The receives of rank 1 do not depend on that, and stay. */
-static void test_cut_keeps_others(void **state)
+static void test_cut_keeps_others(UNUSED void **state)
 {
     struct races_op first[] = {
         {RACES_POST, 0}, {RACES_REPORT, 0}, {RACES_POST, 1}, {RACES_REPORT, 1}};
@@ -814,7 +807,6 @@ static void test_cut_keeps_others(void **state)
     struct races_job job = JOB(ranks, messages, receives);
     uint32_t done[RANKS + 1];
 
-    (void)state;
     assert_found(&job, "0-1 ");
     assert_int_equal(races_find_cut(&job, 0, 1, keep_done, done), 0);
     assert_int_equal(done[0], 1);
@@ -826,7 +818,7 @@ static void test_cut_keeps_others(void **state)
 }
 
 /* A job whose parts contradict each other is refused. */
-static void test_contradictions(void **state)
+static void test_contradictions(UNUSED void **state)
 {
     struct races_op first[] = {{RACES_POST, 0}, {RACES_REPORT, 0}, {RACES_SEND, 1}};
     struct races_op second[] = {{RACES_POST, 1}, {RACES_REPORT, 1}, {RACES_SEND, 0}};
@@ -839,7 +831,6 @@ static void test_contradictions(void **state)
     uint64_t undecided;
     char text[64];
 
-    (void)state;
     /* each waits for the other one's message */
     assert_int_equal(races_find(&job, found_as_text, text, &undecided), -EBADMSG);
     ranks[1].ops = second + 2;

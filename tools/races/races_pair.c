@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/mem.h"
 
@@ -66,16 +67,8 @@ static struct half *add_half(struct halves *halves, const struct pairs *p, uint3
 {
     struct half_range *range = &halves->of_rank[p->rank];
 
-    if (halves->count == halves->slots) {
-        size_t slots = halves->slots + halves->slots / 2 + 1024;
-        struct half *more =
-            slots < JOB_NOBODY ? mem_realloc(halves->all, slots * sizeof *more) : NULL;
-
-        if (more == NULL)
-            return NULL;
-        halves->all = more;
-        halves->slots = slots;
-    }
+    if (!array_reserve(halves->all, halves->slots, halves->count + 1))
+        return NULL;
     if (range->count++ == 0)
         range->first = halves->count;
     halves->all[halves->count] = (struct half){.tag = e->tag,

@@ -32,7 +32,8 @@ struct half_range {
 
 struct halves {
     struct half *all;
-    size_t count, slots;
+    size_t count;
+    uint32_t slots;
     struct half_range *of_rank;
 };
 

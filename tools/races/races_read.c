@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -48,7 +49,7 @@ struct comm {
 struct reading {
     struct races_run *run;
     struct hash comms;
-    size_t receive_slots, problem_slots;
+    uint32_t receive_slots, event_slots;
     struct pairs pairs;
     /* of the file that is read */
     uint32_t rank;
@@ -56,7 +57,7 @@ struct reading {
     uint32_t *of_event; /* the message of the job, LEFT_OUT, or RACES_NONE */
     uint64_t events;    /* so many has of_event */
     struct hash names;
-    size_t op_slots;
+    uint32_t op_slots, count_slots;
     struct replay_reader *record; /* or NULL */
     struct replay_event event;    /* the next one of the record; times 0: there is none */
     uint64_t noted;               /* events of the record so far, as the trace says */
@@ -231,19 +232,9 @@ static bool add_op(struct reading *r, enum races_op_kind kind, uint32_t what)
     struct races_rank *rank = &r->run->job.ranks[r->rank];
     uint64_t **counts = &r->run->counts[r->rank];
 
-    if (rank->count == r->op_slots) {
-        size_t slots = 2 * r->op_slots + 64;
-        struct races_op *more = mem_realloc(rank->ops, slots * sizeof *more);
-        uint64_t *more_counts = mem_realloc(*counts, slots * sizeof *more_counts);
-
-        if (more != NULL)
-            rank->ops = more;
-        if (more_counts != NULL)
-            *counts = more_counts;
-        if (more == NULL || more_counts == NULL || slots >= RACES_NONE)
-            return false;
-        r->op_slots = slots;
-    }
+    if (!array_reserve(rank->ops, r->op_slots, rank->count + 1) ||
+        !array_reserve(*counts, r->count_slots, rank->count + 1))
+        return false;
     (*counts)[rank->count] = r->noted;
     rank->ops[rank->count++] = (struct races_op){kind, what};
     return true;
@@ -299,20 +290,9 @@ static uint32_t add_receive(struct reading *r, const struct trace_event *e, uint
     uint32_t number = run->job.receive_count;
     struct races_receive *receive;
 
-    if (number == r->receive_slots) {
-        size_t slots = 2 * r->receive_slots + 256;
-        struct races_receive *more = mem_realloc(run->job.receives, slots * sizeof *more);
-        struct races_event *events;
-
-        if (more != NULL)
-            run->job.receives = more;
-        events = mem_realloc(run->events, slots * sizeof *events);
-        if (events != NULL)
-            run->events = events;
-        if (more == NULL || events == NULL || slots >= RACES_NONE)
-            return RACES_NONE;
-        r->receive_slots = slots;
-    }
+    if (!array_reserve(run->job.receives, r->receive_slots, number + 1) ||
+        !array_reserve(run->events, r->event_slots, number + 1))
+        return RACES_NONE;
     receive = &run->job.receives[number];
     *receive = (struct races_receive){.rank = r->rank,
                                       .source = e->source == TRACE_ANY_SOURCE ? RACES_ANY
@@ -635,7 +615,7 @@ static bool read_file(struct reading *r, struct trace_reader *reader)
     bool is_read;
 
     r->words = &file->words;
-    r->op_slots = 0;
+    r->op_slots = r->count_slots = 0;
     r->is_wrong = false;
     r->claims = 0;
     for (r->first_place = 0; r->first_place < r->run->traces.place_count &&

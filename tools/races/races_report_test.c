@@ -7,17 +7,14 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/base.h"
 #include "base/mem.h"
+#include "base/unit.h"
 #include "races.h"
 #include "tools/common/tool.h"
 #include "tools/observe/diagnose.h"
@@ -43,29 +40,27 @@ static const struct made_up *folders; /* the folder "N" is folders[N] */
 
 const char *(*job_line_of)(const char *path, uint64_t at, char *words);
 
-const char *source_line_in(const char *path, uint64_t address, char *words)
+const char *source_line_in(UNUSED const char *path, uint64_t address, char *words)
 {
-    (void)path;
     (void)address;
     (void)words;
     return NULL;
 }
 
-const char *job_place_text(const struct job *job, uint32_t place, char text[JOB_PLACE_TEXT])
+const char *job_place_text(UNUSED const struct job *job, uint32_t place,
+                           char text[JOB_PLACE_TEXT])
 {
-    (void)job;
     if (place == JOB_NOBODY)
         return NULL;
     snprintf(text, JOB_PLACE_TEXT, "MPI_Send at work.c:%u", (unsigned)place);
     return text;
 }
 
-const char *job_message_communicator(const struct job *job, const struct job_message *message,
-                                     char text[JOB_COMMUNICATOR_TEXT])
+const char *job_message_communicator(UNUSED const struct job *job,
+                                     const struct job_message *message,
+                                     UNUSED char text[JOB_COMMUNICATOR_TEXT])
 {
-    (void)job;
     (void)message;
-    (void)text;
     return "MPI_COMM_WORLD";
 }
 
@@ -201,28 +196,26 @@ static const struct sent first[] = {{1, 4, 0}, {2, 9, 0}};
 #define NEVER "never seen, and the two sends differ"
 
 /* Rank 2's message came before rank 1's, but it was another message. */
-static void test_other_tag(void **state)
+static void test_other_tag(UNUSED void **state)
 {
     static const struct sent other[] = {{2, 4, 0}, {1, 4, 0}};
     static const struct made_up made[] = {{.sent = first, .count = 2, .is_any_tag = true},
                                           {.sent = other, .count = 2, .is_any_tag = true}};
     char said[4096];
 
-    (void)state;
     assert_int_equal(races(made, 2, "-a", said, sizeof said), RACES_FOUND);
     says(said, "(tag 4)\n    where another rank's could have come first (tag 9)");
     says(said, NEVER);
     says_not(said, "also seen");
 }
 
-static void test_both_orders(void **state)
+static void test_both_orders(UNUSED void **state)
 {
     static const struct sent other[] = {{2, 9, 0}, {1, 4, 0}};
     static const struct made_up made[] = {{.sent = first, .count = 2, .is_any_tag = true},
                                           {.sent = other, .count = 2, .is_any_tag = true}};
     char said[4096];
 
-    (void)state;
     assert_int_equal(races(made, 2, "-a", said, sizeof said), RACES_FOUND);
     says(said, "(tag 4)\n    where another rank's could have come first (tag 9)");
     says(said, "(tag 9)\n    where another rank's could have come first (tag 4)");
@@ -232,14 +225,13 @@ static void test_both_orders(void **state)
 
 /* ---- what is not known ---- */
 
-static void test_undecided(void **state)
+static void test_undecided(UNUSED void **state)
 {
     static const struct sent same[] = {{1, 4, 0}, {2, 4, 0}};
     static const struct made_up made[] = {{.sent = same, .count = 2, .open = 30000},
                                           {.sent = same, .count = 2}};
     char said[4096];
 
-    (void)state;
     assert_int_equal(races(made, 1, "-a", said, sizeof said), TOOL_FAILED);
     says(said, "no race is known in this run: 1 receive or probe from any source, 2 times\n");
     says(said, "not decided: 1 pair of messages that are too far apart; each may be a race\n");
@@ -248,7 +240,7 @@ static void test_undecided(void **state)
 }
 
 /* Whatever else is wrong. */
-static void test_no_memory(void **state)
+static void test_no_memory(UNUSED void **state)
 {
     static const struct sent same[] = {{1, 4, 0}, {2, 4, 0}};
     static const struct made_up made[] = {
@@ -256,7 +248,6 @@ static void test_no_memory(void **state)
         {.sent = same, .count = 2, .err = -ENOMEM}};
     char said[4096];
 
-    (void)state;
     assert_int_equal(races(made, 2, "-a", said, sizeof said), TOOL_FAILED);
     says(said, "not complete: a record is missing\nnot complete: no memory\n");
     assert_int_equal(races(made, 2, "-j", said, sizeof said), TOOL_FAILED);
@@ -265,12 +256,11 @@ static void test_no_memory(void **state)
 }
 
 /* Each allocation fails once. */
-static void test_each_allocation(void **state)
+static void test_each_allocation(UNUSED void **state)
 {
     static const struct made_up made[] = {{.sent = first, .count = 2, .is_any_tag = true}};
     uint64_t live = mem_live();
 
-    (void)state;
     folders = made;
     for (uint64_t n = 1;; n++) {
         struct races_groups groups = {.site_count = 0};
@@ -296,14 +286,13 @@ static void test_each_allocation(void **state)
 /* ---- the order of the report ---- */
 
 /* Both receives have groups that come first, with two different sends, and groups that come last. */
-static void test_groups_of_a_receive(void **state)
+static void test_groups_of_a_receive(UNUSED void **state)
 {
     static const struct sent sent[] = {{1, 4, 11}, {2, 4, 12}, {1, 4, 13}, {2, 4, 13},
                                        {1, 5, 11}, {2, 5, 12}, {1, 5, 13}, {2, 5, 13}};
     static const struct made_up made[] = {{.sent = sent, .count = 8}};
     char said[8192], *second;
 
-    (void)state;
     assert_int_equal(races(made, 1, "-a", said, sizeof said), RACES_FOUND);
     second = strstr(said, "receive (MPI_Irecv from any source, tag 5");
     assert_non_null(second);
@@ -374,9 +363,8 @@ static void check_many(bool is_any_tag, size_t sites)
     races_run_free(&run);
 }
 
-static void test_many_tags(void **state)
+static void test_many_tags(UNUSED void **state)
 {
-    (void)state;
     check_many(true, 1);
     check_many(false, TAGS);
 }

@@ -19,6 +19,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/list.h"
@@ -295,15 +296,8 @@ static int replay_mask_add(struct replay *replay, const struct trace_event *e)
             return 0;
         }
     }
-    if (replay->mask_count == replay->mask_capacity) {
-        size_t capacity = replay->mask_capacity * 2 + 8;
-        struct replay_mask *more = mem_realloc(replay->masks, capacity * sizeof *more);
-
-        if (more == NULL)
-            return -ENOMEM;
-        replay->masks = more;
-        replay->mask_capacity = capacity;
-    }
+    if (!array_reserve(replay->masks, replay->mask_capacity, replay->mask_count + 1))
+        return -ENOMEM;
     replay->masks[replay->mask_count++] =
         (struct replay_mask){.ignore = e->ignore, .posts = 1, .any_source = any_source};
     return 0;

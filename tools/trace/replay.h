@@ -45,7 +45,8 @@ struct replay {
     uint64_t left_recvs, left_msgs;      /* that nobody had met at the close */
     struct replay_walks walks[REPLAY_SEARCHES];
     struct replay_mask *masks; /* mask_count of them */
-    size_t mask_count, mask_capacity;
+    size_t mask_count;
+    uint32_t mask_capacity;
     char error[256]; /* of the last replay_event() that failed, or the first wrong answer */
     /* replay.c's own */
     struct hash entries;

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <matchbox/matchbox.h>
 

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/foreign.h"
 #include "base/mem.h"
@@ -28,20 +29,9 @@
 
 static bool paths_add(struct trace_paths *out, const char *path, int fd)
 {
-    if (out->count == out->capacity) {
-        size_t capacity = 2 * out->capacity + 16;
-        char **paths = mem_realloc(out->paths, capacity * sizeof *paths);
-        int *fds;
-
-        if (paths == NULL)
-            return false;
-        out->paths = paths;
-        fds = mem_realloc(out->fds, capacity * sizeof *fds);
-        if (fds == NULL)
-            return false;
-        out->fds = fds;
-        out->capacity = capacity;
-    }
+    if (!array_reserve(out->paths, out->path_slots, out->count + 1) ||
+        !array_reserve(out->fds, out->fd_slots, out->count + 1))
+        return false;
     out->fds[out->count] = fd;
     out->paths[out->count] = mem_alloc(strlen(path) + 1);
     if (out->paths[out->count] == NULL)

@@ -5,7 +5,7 @@
 #ifndef TOOLS_TRACE_FLIGHT_H
 #define TOOLS_TRACE_FLIGHT_H
 
-#include <stddef.h>
+#include <stdint.h>
 
 struct tool;
 
@@ -13,7 +13,7 @@ struct tool;
 struct trace_paths {
     char **paths;
     int *fds; /* of paths[i]; or -1 */
-    size_t count, capacity;
+    uint32_t count, path_slots, fd_slots;
 };
 
 /* Adds the flight recordings in the memory of these processes; with count 0 of all processes

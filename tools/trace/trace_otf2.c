@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/mem.h"
 #include "base/loaded.h"
@@ -170,15 +171,8 @@ static bool add_communicator(struct writing *w, uint32_t message)
     w->of_message[message] = i;
     if (i < w->communicator_count)
         return true;
-    if (i == w->communicator_capacity) {
-        uint32_t capacity = 2 * w->communicator_capacity + 16;
-        struct communicator *more = mem_realloc(w->communicators, capacity * sizeof *more);
-
-        if (more == NULL)
-            return false;
-        w->communicators = more;
-        w->communicator_capacity = capacity;
-    }
+    if (!array_reserve(w->communicators, w->communicator_capacity, i + 1))
+        return false;
     memcpy(w->communicators[w->communicator_count++].name, name, sizeof name);
     return true;
 }

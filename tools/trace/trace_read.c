@@ -10,27 +10,9 @@
 #include "trace_reading.h"
 
 #include <stdio.h>
-#include <string.h>
 
+#include "base/array.h"
 #include "base/base.h"
-#include "base/mem.h"
-
-/* ---- arrays that grow ---- */
-
-static bool grow(void **array, size_t count, size_t *capacity, size_t size)
-{
-    size_t more = *capacity == 0 ? 256 : 2 * *capacity;
-    void *grown;
-
-    if (count < *capacity)
-        return true;
-    grown = mem_realloc(*array, more * size);
-    if (grown == NULL)
-        return false;
-    *array = grown;
-    *capacity = more;
-    return true;
-}
 
 /* ---- names in a file: of receives, messages, sends ---- */
 
@@ -113,17 +95,12 @@ static uint32_t find_peer(const struct job *job, const struct trace_event *e)
 
 static bool read_peer(struct reading *r, const struct trace_event *e)
 {
-    if (e->source >= r->peer_count) {
-        uint32_t more = (uint32_t)max_size(2 * (size_t)r->peer_count, (size_t)e->source + 8);
-        uint32_t *grown = mem_realloc(r->peers, more * sizeof *grown);
+    uint32_t before = r->peer_count;
 
-        if (grown == NULL)
-            return false;
-        for (uint32_t i = r->peer_count; i < more; i++)
-            grown[i] = JOB_NOBODY;
-        r->peers = grown;
-        r->peer_count = more;
-    }
+    if (!array_reserve(r->peers, r->peer_count, (uint64_t)e->source + 1))
+        return false;
+    while (before < r->peer_count)
+        r->peers[before++] = JOB_NOBODY;
     r->peers[e->source] = find_peer(r->job, e);
     return true;
 }
@@ -135,11 +112,11 @@ static uint32_t rank_of_peer(const struct reading *r, uint32_t number)
 
 /* A half that begins with e. */
 static struct job_message *half_begin(struct job_message **halves, size_t *count,
-                                      size_t *capacity, const struct trace_event *e)
+                                      uint32_t *capacity, const struct trace_event *e)
 {
     struct job_message *half;
 
-    if (!grow((void **)halves, *count, capacity, sizeof **halves))
+    if (!array_reserve(*halves, *capacity, *count + 1))
         return NULL;
     half = &(*halves)[*count];
     *half = (struct job_message){
@@ -223,7 +200,7 @@ static void meet(struct reading *r, uint64_t id, uint32_t half, uint64_t time)
 
 static bool add_post(struct reading *r, uint64_t id, uint32_t half)
 {
-    if (!grow((void **)&r->posts, r->post_count, &r->post_capacity, sizeof *r->posts))
+    if (!array_reserve(r->posts, r->post_capacity, r->post_count + 1))
         return false;
     r->posts[r->post_count] = (struct post){
         .time = r->now, .event = r->job->ranks[r->rank].events, .half = JOB_NOBODY};
@@ -301,7 +278,7 @@ static bool read_wait(struct reading *r, const struct trace_event *e)
     if (e->type == TRACE_WAIT) {
         uint64_t length = min_size(e->amount, r->now);
 
-        if (!grow((void **)&job->waits, job->wait_count, &r->wait_capacity, sizeof *job->waits))
+        if (!array_reserve(job->waits, r->wait_capacity, job->wait_count + 1))
             return false;
         r->open_wait = (uint32_t)job->wait_count;
         job->waits[job->wait_count++] =
@@ -335,7 +312,7 @@ static bool read_place(struct reading *r, const struct trace_event *e)
     if (e->tag >> 32 == 0) {
         if (job->place_count - r->first_place >= TRACE_PLACES_MAX)
             return true; /* no recorder names so many */
-        if (!grow((void **)&job->places, job->place_count, &r->place_capacity, sizeof *place))
+        if (!array_reserve(job->places, r->place_capacity, job->place_count + 1))
             return false;
         place = &job->places[job->place_count++];
         *place = (struct job_place){.rank = r->rank, .number = e->context_id};
@@ -368,7 +345,7 @@ static bool read_at(struct reading *r, const struct trace_event *e)
             job->waits[r->open_wait].place = place;
         return true;
     }
-    if (!grow((void **)&job->comes, job->come_count, &r->come_capacity, sizeof *job->comes))
+    if (!array_reserve(job->comes, r->come_capacity, job->come_count + 1))
         return false;
     job->comes[job->come_count++] =
         (struct job_come){.rank = r->rank, .place = place, .time = r->acted};
@@ -384,7 +361,7 @@ static bool read_step(struct reading *r, const struct trace_event *e)
                    e->type == TRACE_PULLED || e->type == TRACE_WRITE;
     uint32_t number = names_find(&r->names, is_send ? NAME_SEND : NAME_RECV, e->entry);
 
-    if (!grow((void **)&job->steps, job->step_count, &r->step_capacity, sizeof *job->steps))
+    if (!array_reserve(job->steps, r->step_capacity, job->step_count + 1))
         return false;
     job->steps[job->step_count++] = (struct job_step){
         .rank = r->rank,
@@ -401,7 +378,7 @@ static bool read_step(struct reading *r, const struct trace_event *e)
 
 static bool read_depths(struct reading *r)
 {
-    if (!grow((void **)&r->changes, r->change_count, &r->change_capacity, sizeof *r->changes))
+    if (!array_reserve(r->changes, r->change_capacity, r->change_count + 1))
         return false;
     r->changes[r->change_count++] = (struct depth_change){
         .time = r->now, .rank = r->rank, .posted = r->posted, .unexpected = r->unexpected};

@@ -34,10 +34,11 @@ struct reading {
     void *arg;
     /* of all files */
     struct job_message *sends, *arrivals;
-    size_t send_count, send_capacity, arrival_count, arrival_capacity, wait_capacity,
-        step_capacity;
+    size_t send_count, arrival_count;
+    uint32_t send_capacity, arrival_capacity, wait_capacity, step_capacity;
     struct depth_change *changes;
-    size_t change_count, change_capacity, place_capacity, come_capacity;
+    size_t change_count;
+    uint32_t change_capacity, place_capacity, come_capacity;
     /* of the one that is read */
     uint32_t rank;
     size_t first_place;  /* in job->places */
@@ -46,7 +47,8 @@ struct reading {
     uint32_t peer_count;
     struct hash names; /* in its file: of receives, messages, sends */
     struct post *posts;
-    size_t post_count, post_capacity;
+    size_t post_count;
+    uint32_t post_capacity;
     uint32_t last_send, open_wait;
     uint64_t waited; /* the end of its last wait: the next one begins no sooner */
     uint32_t posted, unexpected;

@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/mem.h"
 
@@ -46,7 +47,8 @@ struct completion {
 struct explaining {
     struct job *job;
     struct completion *completions; /* and what was begun; by rank, then event */
-    size_t count, charge_capacity;
+    size_t count;
+    uint32_t charge_capacity;
     size_t *first_wait; /* of each rank, and one more: the end */
     uint32_t *worst;    /* of each wait: who is charged most; or JOB_NOBODY */
 };
@@ -198,15 +200,8 @@ static bool charge(struct explaining *x, uint32_t wait, uint32_t guilty, uint64_
 
     if (ns == 0)
         return true;
-    if (job->charge_count == x->charge_capacity) {
-        size_t capacity = 2 * x->charge_capacity + 256;
-        struct job_charge *more = mem_realloc(job->charges, capacity * sizeof *more);
-
-        if (more == NULL)
-            return false;
-        job->charges = more;
-        x->charge_capacity = capacity;
-    }
+    if (!array_reserve(job->charges, x->charge_capacity, job->charge_count + 1))
+        return false;
     job->charges[job->charge_count++] = (struct job_charge){wait, guilty, ns, until};
     return true;
 }
@@ -349,7 +344,8 @@ static void blame_places(const struct job *job, struct job_blame *blame,
 
 static bool blame_all(struct job *job)
 {
-    size_t capacity = 0, begin = 0;
+    uint32_t capacity = 0;
+    size_t begin = 0;
     uint32_t last_wait = JOB_NOBODY, rank = JOB_NOBODY;
 
     for (size_t i = 0; i < job->charge_count; i++) { /* by rank, as waits are */
@@ -364,15 +360,8 @@ static bool blame_all(struct job *job)
         for (at = begin; at < job->blame_count && !fits(job, &job->blames[at], w, c->guilty);)
             at++;
         if (at == job->blame_count) {
-            if (job->blame_count == capacity) {
-                struct job_blame *more;
-
-                capacity = 2 * capacity + 64;
-                more = mem_realloc(job->blames, capacity * sizeof *more);
-                if (more == NULL)
-                    return false;
-                job->blames = more;
-            }
+            if (!array_reserve(job->blames, capacity, job->blame_count + 1))
+                return false;
             job->blames[job->blame_count++] = (struct job_blame){.rank = w->rank,
                                                                  .guilty = c->guilty,
                                                                  .kind = w->kind,

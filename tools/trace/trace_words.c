@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -69,22 +70,6 @@ static struct trace_communicator *communicator_find(const struct trace_words *wo
     return place != 0 ? &words->communicators[place - 1] : NULL;
 }
 
-/* Space for one more.  False: no memory. */
-static bool communicators_grow(struct trace_words *words)
-{
-    size_t slots = words->communicator_slots == 0 ? 8 : 2 * words->communicator_slots;
-    struct trace_communicator *more = words->communicators;
-
-    if (words->communicator_count == words->communicator_slots) {
-        more = mem_realloc(words->communicators, slots * sizeof *more);
-        if (more == NULL)
-            return false;
-        words->communicators = more;
-        words->communicator_slots = slots;
-    }
-    return hash_reserve(&words->by_number, &by_number, words) == 0;
-}
-
 /* From now on this number belongs to a new communicator.  NULL: no memory. */
 static struct trace_communicator *communicator_new(struct trace_words *words, uint32_t number)
 {
@@ -92,7 +77,9 @@ static struct trace_communicator *communicator_new(struct trace_words *words, ui
     struct trace_communicator *found;
     uint32_t *slot, place;
 
-    if (!communicators_grow(words))
+    if (!array_reserve(words->communicators, words->communicator_slots,
+                       words->communicator_count + 1) ||
+        hash_reserve(&words->by_number, &by_number, words) != 0)
         return NULL;
     slot = communicator_slot(words, number);
     found = &words->communicators[words->communicator_count++];
@@ -191,16 +178,8 @@ static int name_peer(struct trace_words *words, const struct trace_event *e)
 {
     struct trace_peer peer = {0};
 
-    if (e->source >= words->peer_slots) {
-        size_t slots = max_size(2 * words->peer_slots, (size_t)e->source + 8);
-        struct trace_peer *more = mem_realloc(words->peers, slots * sizeof *more);
-
-        if (more == NULL)
-            return -ENOMEM;
-        memset(more + words->peer_slots, 0, (slots - words->peer_slots) * sizeof *more);
-        words->peers = more;
-        words->peer_slots = slots;
-    }
+    if (!array_reserve_zeroed(words->peers, words->peer_slots, (uint64_t)e->source + 1))
+        return -ENOMEM;
     if (e->partner != 0)
         peer = (struct trace_peer){true, (uint32_t)e->ignore, (uint32_t)(e->partner - 1)};
     else if (e->entry != 0)

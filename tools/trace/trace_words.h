@@ -40,10 +40,10 @@ struct trace_words {
     const struct inspect_layout *layout; /* or NULL: the envelopes stay numbers */
     struct trace_communicator
         *communicators; /* several of one number, one after another; the last one is found */
-    size_t communicator_count, communicator_slots;
+    uint32_t communicator_count, communicator_slots;
     struct hash by_number;    /* index + 1 */
     struct trace_peer *peers; /* by number */
-    size_t peer_slots;
+    uint32_t peer_slots;
 };
 
 /* Compares for qsort(): by rank, and files without a rank by process and endpoint. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -374,23 +375,6 @@ static bool is_tagged(const struct wire_packet *packet)
     return false;
 }
 
-static int assemblies_grow(struct agent *agent, uint32_t peer)
-{
-    uint32_t count = agent->assembly_count == 0 ? 16 : agent->assembly_count;
-    struct agent_assembly *assemblies;
-
-    while (count <= peer)
-        count *= 2;
-    assemblies = mem_realloc(agent->assemblies, count * sizeof *assemblies);
-    if (assemblies == NULL)
-        return -EAGAIN;
-    memset(assemblies + agent->assembly_count, 0,
-           (count - agent->assembly_count) * sizeof *assemblies);
-    agent->assemblies = assemblies;
-    agent->assembly_count = count;
-    return 0;
-}
-
 static int tagged(struct agent *agent, uint32_t peer, const struct wire_packet *packet,
                   const void *bytes, size_t size)
 {
@@ -423,7 +407,8 @@ int agent_deliver(struct agent *agent, uint32_t peer, const void *bytes, size_t 
 
     if (unlikely(agent->is_broken))
         return -EAGAIN;
-    if (unlikely(peer >= agent->assembly_count) && assemblies_grow(agent, peer) < 0)
+    if (unlikely(peer >= agent->assembly_count) &&
+        !array_reserve_zeroed(agent->assemblies, agent->assembly_count, (uint64_t)peer + 1))
         return -EAGAIN;
     /* software refuses a malformed packet */
     if (unlikely(wire_check(bytes, size, &packet, &reason) < 0))

@@ -18,6 +18,7 @@
 
 #include <errno.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -144,19 +145,8 @@ static int agent_main_ask(struct server *server, struct link *link,
 
 static int remember(struct server *server, uint32_t peer, struct link *link)
 {
-    uint32_t count = server->peer_count == 0 ? 16 : server->peer_count;
-    struct link **by_peer;
-
-    if (peer >= server->peer_count) {
-        while (count <= peer)
-            count *= 2;
-        by_peer = mem_realloc(server->by_peer, count * sizeof *by_peer);
-        if (by_peer == NULL)
-            return -EAGAIN;
-        memset(by_peer + server->peer_count, 0, (count - server->peer_count) * sizeof *by_peer);
-        server->by_peer = by_peer;
-        server->peer_count = count;
-    }
+    if (!array_reserve_zeroed(server->by_peer, server->peer_count, (uint64_t)peer + 1))
+        return -EAGAIN;
     server->by_peer[peer] = link;
     return 0;
 }

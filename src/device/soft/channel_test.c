@@ -3,19 +3,13 @@
  * channel_test.c - a device program accepts only a channel of its own version, and logs which
  * version another channel has.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "device/soft/channel.h"
 
 #define LIST     4
@@ -41,7 +35,7 @@ static int attach(int fd)
     return err;
 }
 
-static void a_channel_of_another_version_is_named(void **state)
+static void a_channel_of_another_version_is_named(UNUSED void **state)
 {
     const struct version own = version_own(CHANNEL_VERSION);
     const size_t size = channel_bytes(LIST, COMMANDS, UNTAGGED);
@@ -49,7 +43,6 @@ static void a_channel_of_another_version_is_named(void **state)
     char ours[96];
     int fd;
 
-    (void)state;
     snprintf(ours, sizeof ours, "this process has Matchbox %u.%u.%u (formats %u and %u): both",
              own.major, own.minor, own.patch, own.format, own.packets);
     assert_int_equal(channel_create(size, &fd, &channel), 0);

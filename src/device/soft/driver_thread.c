@@ -2,9 +2,8 @@
 /*
  * driver_thread.c - the software device on a thread of the application.
  */
-#include <signal.h>
-
 #include "base/sys.h"
+#include "base/thread.h"
 #include "device/soft/driver.h"
 #include "device/soft/agent_main.h"
 
@@ -23,17 +22,9 @@ static void *driver_thread_run(void *arg)
     return NULL;
 }
 
-/* Blocks all signals in the new thread: they are for the application's threads. */
-static int thread_start(struct softdev *device)
+static int agent_start(struct softdev *device)
 {
-    sigset_t all, old;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&device->thread, NULL, driver_thread_run, device);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return -err;
+    return thread_start(&device->thread, driver_thread_run, device);
 }
 
 static void thread_stop(struct softdev *device)
@@ -53,7 +44,7 @@ static bool thread_is_alive(struct softdev *device)
 }
 
 const struct softdev_driver_ops softdev_driver_thread = {
-    .start = thread_start,
+    .start = agent_start,
     .stop = thread_stop,
     .is_alive = thread_is_alive,
 };

@@ -3,13 +3,9 @@
  * tm_unit_test.c - the rules of device.h, one by one, in the software device's state machine.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/unit.h"
 #include "device/soft/tm_unit.h"
 
 #define LIST 64
@@ -89,11 +85,10 @@ static void event_is(struct bench *b, enum mbx_device_event_type type, uint32_t 
 
 /* ---- entries ---- */
 
-static void an_entry_is_active_when_nothing_is_unreported(void **state)
+static void an_entry_is_active_when_nothing_is_unreported(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     append(&b, 3, 7);
     assert_int_equal(arrive(&b, 8), -1);
@@ -101,11 +96,10 @@ static void an_entry_is_active_when_nothing_is_unreported(void **state)
     bench_close(&b);
 }
 
-static void an_entry_is_inactive_while_a_message_is_unreported(void **state)
+static void an_entry_is_inactive_while_a_message_is_unreported(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     arrive(&b, 7);
     append(&b, 0, 7);
@@ -119,11 +113,10 @@ static void an_entry_is_inactive_while_a_message_is_unreported(void **state)
     bench_close(&b);
 }
 
-static void the_oldest_active_entry_is_met(void **state)
+static void the_oldest_active_entry_is_met(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     append(&b, 2, 7);
     append(&b, 0, 7);
@@ -134,11 +127,10 @@ static void the_oldest_active_entry_is_met(void **state)
     bench_close(&b);
 }
 
-static void entries_become_active_in_their_order(void **state)
+static void entries_become_active_in_their_order(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     arrive(&b, 9);
     append(&b, 2, 7);
@@ -152,11 +144,10 @@ static void entries_become_active_in_their_order(void **state)
     bench_close(&b);
 }
 
-static void active_entries_stay_active_before_those_that_are_not(void **state)
+static void active_entries_stay_active_before_those_that_are_not(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     append(&b, 0, 7);
     arrive(&b, 9);
@@ -166,11 +157,10 @@ static void active_entries_stay_active_before_those_that_are_not(void **state)
     bench_close(&b);
 }
 
-static void an_append_reports_for_itself(void **state)
+static void an_append_reports_for_itself(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     arrive(&b, 7);
     b.handled = 1;
@@ -195,35 +185,30 @@ static void reports(enum tm_command_type type, enum mbx_device_event_type answer
     bench_close(&b);
 }
 
-static void a_sync_reports(void **state)
+static void a_sync_reports(UNUSED void **state)
 {
-    (void)state;
     reports(TM_SYNC, 0, 0);
 }
 
-static void a_revoke_reports(void **state)
+static void a_revoke_reports(UNUSED void **state)
 {
-    (void)state;
     reports(TM_REVOKE, MBX_DEVICE_REVOKED, -ENOENT);
 }
 
-static void a_hold_reports(void **state)
+static void a_hold_reports(UNUSED void **state)
 {
-    (void)state;
     reports(TM_HOLD, 0, 0);
 }
 
-static void an_unhold_reports(void **state)
+static void an_unhold_reports(UNUSED void **state)
 {
-    (void)state;
     reports(TM_UNHOLD, MBX_DEVICE_UNHELD, -ENOENT);
 }
 
-static void the_count_has_the_width_that_was_asked_for(void **state)
+static void the_count_has_the_width_that_was_asked_for(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 2);
     for (int i = 0; i < 3; i++)
         arrive(&b, 9);
@@ -240,11 +225,10 @@ static void the_count_has_the_width_that_was_asked_for(void **state)
     bench_close(&b);
 }
 
-static void the_count_has_sixteen_bits(void **state)
+static void the_count_has_sixteen_bits(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     for (int i = 0; i < 65535; i++)
         tm_found(&b.unit);
@@ -255,11 +239,10 @@ static void the_count_has_sixteen_bits(void **state)
     bench_close(&b);
 }
 
-static void without_memory_entries_are_active_all_the_same(void **state)
+static void without_memory_entries_are_active_all_the_same(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     for (uint32_t i = 0; i < LIST; i++)
         append(&b, i, i);
@@ -274,11 +257,10 @@ static void without_memory_entries_are_active_all_the_same(void **state)
 
 /* ---- taking back ---- */
 
-static void an_active_entry_can_be_revoked(void **state)
+static void an_active_entry_can_be_revoked(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     append(&b, 0, 7);
     append(&b, 1, 7);
@@ -288,11 +270,10 @@ static void an_active_entry_can_be_revoked(void **state)
     bench_close(&b);
 }
 
-static void an_inactive_entry_can_be_revoked(void **state)
+static void an_inactive_entry_can_be_revoked(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     arrive(&b, 9);
     append(&b, 0, 7);
@@ -305,11 +286,10 @@ static void an_inactive_entry_can_be_revoked(void **state)
     bench_close(&b);
 }
 
-static void a_matched_entry_cannot_be_revoked(void **state)
+static void a_matched_entry_cannot_be_revoked(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     append(&b, 0, 7);
     arrive(&b, 7);
@@ -338,34 +318,30 @@ static void refuses(enum tm_command_type type, uint32_t handle)
     bench_close(&b);
 }
 
-static void a_handle_beyond_the_list_is_refused(void **state)
+static void a_handle_beyond_the_list_is_refused(UNUSED void **state)
 {
-    (void)state;
     refuses(TM_APPEND, LIST);
     refuses(TM_REVOKE, LIST);
     refuses(TM_HOLD, LIST);
     refuses(TM_UNHOLD, LIST);
 }
 
-static void a_handle_in_use_is_refused(void **state)
+static void a_handle_in_use_is_refused(UNUSED void **state)
 {
-    (void)state;
     refuses(TM_APPEND, 1); /* active */
     refuses(TM_APPEND, 2); /* inactive */
 }
 
-static void an_unknown_command_is_refused(void **state)
+static void an_unknown_command_is_refused(UNUSED void **state)
 {
-    (void)state;
     refuses(TM_COMMANDS, 0);
     refuses((enum tm_command_type)0, 0);
 }
 
-static void a_matched_handle_is_in_use_until_it_is_released(void **state)
+static void a_matched_handle_is_in_use_until_it_is_released(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     append(&b, 0, 7);
     arrive(&b, 7);
@@ -376,12 +352,11 @@ static void a_matched_handle_is_in_use_until_it_is_released(void **state)
     bench_close(&b);
 }
 
-static void a_device_without_memory_is_not_made(void **state)
+static void a_device_without_memory_is_not_made(UNUSED void **state)
 {
     struct tm_unit unit;
     uint64_t live = mem_live();
 
-    (void)state;
     for (uint64_t n = 1; n <= 2; n++) {
         mem_fail_at(n);
         assert_int_equal(tm_init(&unit, &(struct tm_config){.list = LIST}), -ENOMEM);
@@ -392,11 +367,10 @@ static void a_device_without_memory_is_not_made(void **state)
 
 /* ---- held messages ---- */
 
-static void a_held_message_meets_the_next_entry(void **state)
+static void a_held_message_meets_the_next_entry(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     done(&b, TM_HOLD, 5, 7);
     done(&b, TM_HOLD, 4, 7);
@@ -413,11 +387,10 @@ static void a_held_message_meets_the_next_entry(void **state)
     bench_close(&b);
 }
 
-static void a_held_message_waits_while_the_entry_is_inactive(void **state)
+static void a_held_message_waits_while_the_entry_is_inactive(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     done(&b, TM_HOLD, 5, 7);
     arrive(&b, 9);
@@ -429,11 +402,10 @@ static void a_held_message_waits_while_the_entry_is_inactive(void **state)
     bench_close(&b);
 }
 
-static void a_held_message_can_be_had_back_once(void **state)
+static void a_held_message_can_be_had_back_once(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     done(&b, TM_HOLD, 5, 7);
     assert_int_equal(command(&b, TM_HOLD, 5, 7), -EPROTO);
@@ -446,11 +418,10 @@ static void a_held_message_can_be_had_back_once(void **state)
     bench_close(&b);
 }
 
-static void a_held_message_that_was_met_cannot_be_had_back(void **state)
+static void a_held_message_that_was_met_cannot_be_had_back(UNUSED void **state)
 {
     struct bench b;
 
-    (void)state;
     bench_open(&b, 0);
     done(&b, TM_HOLD, 5, 7);
     append(&b, 0, 7);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/mem.h"
 #include "transport/ofi/ofi.h"
@@ -24,18 +25,6 @@ int ofi_link_check_address(const struct ofi *ofi, const struct transport_address
     if (address->network_size > sizeof address->network)
         return -EINVAL;
     return address_is_same_format(address, &ofi->net.self) ? 0 : -EHOSTUNREACH;
-}
-
-static int ids_grow(struct ofi *ofi)
-{
-    uint32_t capacity = ofi->conns.id_capacity == 0 ? 8 : ofi->conns.id_capacity * 2;
-    struct ofi_link **by_id = mem_realloc(ofi->conns.by_id, capacity * sizeof *by_id);
-
-    if (by_id == NULL)
-        return -ENOMEM;
-    ofi->conns.by_id = by_id;
-    ofi->conns.id_capacity = capacity;
-    return 0;
 }
 
 static int link_init(struct ofi *ofi, struct ofi_link *link,
@@ -73,7 +62,7 @@ int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
         *out = container_of(known, struct ofi_link, member);
     if (known != NULL || err != 0)
         return err;
-    if (ofi->conns.id_count == ofi->conns.id_capacity && ids_grow(ofi) != 0)
+    if (!array_reserve(ofi->conns.by_id, ofi->conns.id_capacity, ofi->conns.id_count + 1))
         return -ENOMEM;
     link = mem_calloc(1, sizeof *link);
     if (link == NULL)

@@ -5,20 +5,15 @@
  * packets.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/patience.h"
+#include "base/unit.h"
 #include "matchbox/matchbox.h"
 #include "transport/memory.h"
 #include "transport/ofi/ofi.h"
@@ -40,9 +35,8 @@ static const char *check(enum net_kind kind, size_t size, unsigned count)
     return net_check(bytes, size, OFI_PACKET_MAX, &prefix);
 }
 
-static void only_whole_packets_are_read(void **state)
+static void only_whole_packets_are_read(UNUSED void **state)
 {
-    (void)state;
     for (size_t size = 0; size < 512; size++) {
         bool is_aligned = size % 8 == 0;
 
@@ -58,9 +52,8 @@ static void only_whole_packets_are_read(void **state)
     }
 }
 
-static void only_what_follows_a_greeting_counts(void **state)
+static void only_what_follows_a_greeting_counts(UNUSED void **state)
 {
-    (void)state;
     for (unsigned count = 0; count < 65536; count++) {
         assert_int_equal(check(NET_PING, sizeof(struct net_prefix), count) == NULL,
                          count % 8 == 0);
@@ -74,24 +67,22 @@ static void only_what_follows_a_greeting_counts(void **state)
 }
 
 /* A longer packet would not fit into the buffer that it is copied to. */
-static void no_packet_is_longer_than_any_that_is_sent(void **state)
+static void no_packet_is_longer_than_any_that_is_sent(UNUSED void **state)
 {
     static unsigned char bytes[2 * OFI_MESSAGE_MAX] = {NET_DATA, NET_VERSION};
     struct net_prefix prefix;
 
-    (void)state;
     for (bytes[2] = 0; bytes[2] < 8; bytes[2]++)
         for (size_t size = OFI_PACKET_MAX / 8 * 8; size <= sizeof bytes; size += 8)
             assert_int_equal(net_check(bytes, size, OFI_PACKET_MAX, &prefix) == NULL,
                              size <= sizeof prefix + OFI_PACKET_MAX + bytes[2]);
 }
 
-static void no_other_kind_or_version_is_read(void **state)
+static void no_other_kind_or_version_is_read(UNUSED void **state)
 {
     unsigned char bytes[72] = {NET_DATA, NET_VERSION}; /* longer than any other kind */
     struct net_prefix prefix;
 
-    (void)state;
     assert_null(net_check(bytes, sizeof bytes, OFI_PACKET_MAX, &prefix));
     bytes[1]++;
     assert_non_null(net_check(bytes, sizeof bytes, OFI_PACKET_MAX, &prefix));
@@ -103,14 +94,13 @@ static void no_other_kind_or_version_is_read(void **state)
     }
 }
 
-static void a_mac_is_for_all_that_was_said(void **state)
+static void a_mac_is_for_all_that_was_said(UNUSED void **state)
 {
     struct net_transcript greeting;
     unsigned char *bytes = (unsigned char *)&greeting;
     uint8_t other[TRANSPORT_KEY_SIZE];
     uint64_t mac[2];
 
-    (void)state;
     for (size_t i = 0; i < sizeof greeting; i++)
         bytes[i] = (unsigned char)(i * 37);
     net_sign(key, NET_AUTH, &greeting, mac);
@@ -220,11 +210,10 @@ static void poll_until_greeted(struct side *sides)
     assert_true(transport_ofi.network->is_used(sides[1].t));
 }
 
-static void another_jobs_key_is_refused(void **state)
+static void another_jobs_key_is_refused(UNUSED void **state)
 {
     struct side sides[3];
 
-    (void)state;
     side_open(&sides[0], 1);
     side_open(&sides[1], 2);
     side_open(&sides[2], 2);
@@ -253,12 +242,11 @@ static void send_too_long(struct side *from, struct link *link)
     assert_int_equal(err, 0);
 }
 
-static void what_is_too_long_takes_no_buffer_along(void **state)
+static void what_is_too_long_takes_no_buffer_along(UNUSED void **state)
 {
     struct side sides[2];
     struct link *link;
 
-    (void)state;
     side_open(&sides[0], 1);
     side_open(&sides[1], 1);
     link = send_one(&sides[0], &sides[1]);
@@ -287,13 +275,12 @@ static int look(const struct side *from, const struct side *at)
 
 /* A check makes no link, but there may be one: a peer that has greeted is found, and found gone
  * later. */
-static void a_peer_that_has_greeted_can_be_looked_at(void **state)
+static void a_peer_that_has_greeted_can_be_looked_at(UNUSED void **state)
 {
     struct side sides[3];
     struct transport_address first;
     int err = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++)
         side_open(&sides[i], 1);
     assert_int_equal(look(&sides[1], &sides[1]), 0);
@@ -335,12 +322,11 @@ static unsigned read_many(struct link *link, struct side *at, unsigned most)
 }
 
 /* Reads from a peer that makes no calls do not use up all operations. */
-static void a_silent_caller_leaves_space_for_others(void **state)
+static void a_silent_caller_leaves_space_for_others(UNUSED void **state)
 {
     struct side sides[3];
     struct link *links[3];
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++)
         side_open(&sides[i], 1);
     for (unsigned i = 1; i < 3; i++) {
@@ -355,11 +341,10 @@ static void a_silent_caller_leaves_space_for_others(void **state)
 
 /* ---- closing ---- */
 
-static void nothing_is_delivered_by_a_close(void **state)
+static void nothing_is_delivered_by_a_close(UNUSED void **state)
 {
     struct side side;
 
-    (void)state;
     side_open(&side, 1);
     send_one(&side, &side);
     transport_ofi.close(side.t);
@@ -388,11 +373,10 @@ static int greet_and_lose(void)
 }
 
 /* The answer may not have left when its side closes: then there is no BYE to send. */
-static void a_peer_that_closes_after_its_answer_has_not_died(void **state)
+static void a_peer_that_closes_after_its_answer_has_not_died(UNUSED void **state)
 {
     int err = 0;
 
-    (void)state;
     for (unsigned tries = 0; err != -ENOTCONN && tries < 100; tries++)
         err = greet_and_lose();
     assert_int_equal(err, -ENOTCONN);
@@ -443,15 +427,13 @@ static void meet_late(bool caller_is_late)
     clock_set(NULL);
 }
 
-static void an_answered_peer_that_computes_is_not_forgotten(void **state)
+static void an_answered_peer_that_computes_is_not_forgotten(UNUSED void **state)
 {
-    (void)state;
     meet_late(true);
 }
 
-static void a_greeted_peer_that_computes_is_not_given_up(void **state)
+static void a_greeted_peer_that_computes_is_not_given_up(UNUSED void **state)
 {
-    (void)state;
     meet_late(false);
 }
 
@@ -595,15 +577,13 @@ static void expect_said_again(enum net_kind kind)
 }
 
 /* A repeated HELLO alone would change nothing. */
-static void a_lost_answer_is_said_again(void **state)
+static void a_lost_answer_is_said_again(UNUSED void **state)
 {
-    (void)state;
     expect_said_again(NET_WELCOME);
 }
 
-static void a_lost_proof_is_said_again(void **state)
+static void a_lost_proof_is_said_again(UNUSED void **state)
 {
-    (void)state;
     expect_said_again(NET_AUTH);
 }
 
@@ -620,11 +600,10 @@ static void forget_proof(struct side *sides)
     lost.count = 0;
 }
 
-static void a_forgotten_peer_that_asks_is_answered(void **state)
+static void a_forgotten_peer_that_asks_is_answered(UNUSED void **state)
 {
     struct side sides[2];
 
-    (void)state;
     forget_proof(sides);
     for (unsigned i = 0; i < 3; i++, test_ns += CLOCK_S) {
         transport_ofi.check(&only_link(&sides[0])->member.link);
@@ -635,11 +614,10 @@ static void a_forgotten_peer_that_asks_is_answered(void **state)
     close_losing(sides);
 }
 
-static void a_peer_that_forgets_and_greets_is_answered(void **state)
+static void a_peer_that_forgets_and_greets_is_answered(UNUSED void **state)
 {
     struct side sides[2];
 
-    (void)state;
     forget_proof(sides);
     call(&sides[1], &sides[0]);
     poll_until_in(sides, NET_OPEN);
@@ -647,11 +625,10 @@ static void a_peer_that_forgets_and_greets_is_answered(void **state)
     close_losing(sides);
 }
 
-static void a_proof_that_cannot_leave_is_said_again(void **state)
+static void a_proof_that_cannot_leave_is_said_again(UNUSED void **state)
 {
     struct side sides[2];
 
-    (void)state;
     open_losing(sides, NET_AUTH, 2);
     lost.is_told = true;
     call(&sides[0], &sides[1]);
@@ -663,12 +640,11 @@ static void a_proof_that_cannot_leave_is_said_again(void **state)
 
 /* The loss of a connection's packets is reported late: meanwhile the link was opened over
  * another one, or AUTH is repeated. */
-static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
+static void what_is_known_not_to_have_arrived_ends_no_link(UNUSED void **state)
 {
     static const enum net_kind kinds[] = {NET_HELLO, NET_WELCOME, NET_AUTH};
     struct side sides[2];
 
-    (void)state;
     open_losing(sides, NET_KINDS, 0);
     call(&sides[0], &sides[1]);
     poll_until_in(sides, NET_OPEN);
@@ -691,11 +667,10 @@ static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
 }
 
 /* A side that has given up a peer does not answer its greeting, but sends BROKEN. */
-static void a_greeting_to_a_peer_that_gave_up_is_told_so(void **state)
+static void a_greeting_to_a_peer_that_gave_up_is_told_so(UNUSED void **state)
 {
     struct side sides[2];
 
-    (void)state;
     open_losing(sides, NET_HELLO, 1000);
     call(&sides[0], &sides[1]);
     poll_both(sides);
@@ -708,11 +683,10 @@ static void a_greeting_to_a_peer_that_gave_up_is_told_so(void **state)
 }
 
 /* The peer has answered already, and does not know that it was given up. */
-static void an_answer_to_a_peer_that_gave_up_is_told_so(void **state)
+static void an_answer_to_a_peer_that_gave_up_is_told_so(UNUSED void **state)
 {
     struct side sides[2];
 
-    (void)state;
     open_losing(sides, NET_WELCOME, 1);
     call(&sides[0], &sides[1]);
     poll_until_in(sides, NET_ANSWERING);
@@ -761,11 +735,10 @@ static ssize_t send_as_other(struct fid_ep *ep, const void *bytes, size_t size, 
 
 static unsigned told; /* warnings that name both versions and the remedy */
 
-static void count_told(void *arg, enum log_level level, const char *text)
+static void count_told(UNUSED void *arg, enum log_level level, const char *text)
 {
     char theirs[96], ours[96];
 
-    (void)arg;
     snprintf(theirs, sizeof theirs, "has Matchbox 7.8.9 (formats %u and %u),", other.format,
              other.packets);
     snprintf(ours, sizeof ours,
@@ -827,9 +800,8 @@ static void meet_other(uint8_t format, uint8_t packets, bool both)
     close_others(sides);
 }
 
-static void sides_of_different_versions_say_so(void **state)
+static void sides_of_different_versions_say_so(UNUSED void **state)
 {
-    (void)state;
     meet_other(NET_VERSION, WIRE_VERSION + 1, false);
     meet_other(NET_VERSION, WIRE_VERSION + 1, true);
     meet_other(NET_VERSION + 1, WIRE_VERSION, false);
@@ -838,13 +810,12 @@ static void sides_of_different_versions_say_so(void **state)
 
 /* The caller learns that the endpoint is gone, as a caller of our version does; we have not met
  * the caller. */
-static void a_call_of_another_version_for_somebody_else_ends_nothing(void **state)
+static void a_call_of_another_version_for_somebody_else_ends_nothing(UNUSED void **state)
 {
     struct transport_address caller;
     struct side sides[2];
     struct link *link, *back;
 
-    (void)state;
     open_others(sides, NET_VERSION, WIRE_VERSION + 1);
     is_for_another = true;
     link = send_one(&sides[0], &sides[1]);

@@ -12,7 +12,6 @@
  * providers.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"

@@ -5,12 +5,11 @@
 #include "transport/shm/bell.h"
 
 #include <linux/membarrier.h>
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/program.h"
 #include "base/sys.h"
+#include "base/thread.h"
 
 /* The registration of this process. */
 static struct {
@@ -27,18 +26,12 @@ static void *registry_run(void *arg)
     return arg;
 }
 
-/* Blocks all signals in the new thread.  False: the thread was not created. */
+/* False: the thread was not created. */
 static bool registry_start(void)
 {
-    sigset_t all, before;
     pthread_t thread;
-    bool has_thread;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    has_thread = pthread_create(&thread, NULL, registry_run, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return has_thread && pthread_detach(thread) == 0;
+    return thread_start(&thread, registry_run, NULL) == 0 && pthread_detach(thread) == 0;
 }
 
 enum bell_state bell_register(void)

@@ -6,13 +6,6 @@
  * only cost time.  In these tests sleepers do not check (sys_trust_wakes): one that is not
  * woken aborts.  The test of the barriers makes both sides meet instead.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,6 +13,7 @@
 
 #include "base/patience.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/shm/shm_testing.h"
 
 #define ROUNDS 20000
@@ -53,12 +47,11 @@ static void ping(struct node *node, uint64_t rounds)
     }
 }
 
-static void no_wake_is_lost(void **state)
+static void no_wake_is_lost(UNUSED void **state)
 {
     pid_t child = start(echo_child);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
     ping(&node, ROUNDS);
@@ -156,16 +149,14 @@ static unsigned race_against(void (*sender)(void))
     return missed;
 }
 
-static void arming_and_publishing_cannot_miss_each_other(void **state)
+static void arming_and_publishing_cannot_miss_each_other(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(race_against(race_fenced_child), 0);
 }
 
 /* The system decides whether membarrier reaches the sender, so misses are not checked. */
-static void what_membarrier_missed_is_found(void **state)
+static void what_membarrier_missed_is_found(UNUSED void **state)
 {
-    (void)state;
     (void)race_against(race_child);
 }
 
@@ -190,12 +181,11 @@ static void cool_all(struct node *node)
 }
 
 /* Packets without a ring: one while the receiver sleeps, one while it polls. */
-static void what_nobody_rang_for_is_found(void **state)
+static void what_nobody_rang_for_is_found(UNUSED void **state)
 {
     struct node receiver, sender;
     struct link *link;
 
-    (void)state;
     assert_int_equal(node_open_as(&receiver, 0), 0);
     assert_int_equal(node_open(&sender), 0);
     link = connect_to(&sender, 0);
@@ -215,12 +205,11 @@ static void what_nobody_rang_for_is_found(void **state)
 }
 
 /* Rings that are armed later neither bring the second look forward nor put it off for ever. */
-static void doubts_end(void **state)
+static void doubts_end(UNUSED void **state)
 {
     struct node node;
     struct shm *shm;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     shm = inside(&node);
     inbound_doubt(shm, 1000);
@@ -235,12 +224,11 @@ static void doubts_end(void **state)
 
 /* A sender counts, but looks for a sleeper only after the sleeper has answered and sleeps
  * again. */
-static void a_late_sender_rouses_nobody(void **state)
+static void a_late_sender_rouses_nobody(UNUSED void **state)
 {
     struct segment_bell bell = {0};
     uint32_t seen, late;
 
-    (void)state;
     late = bell_count(&bell);
     seen = atomic_load(&bell.count);
     bell_lie_down(&bell, seen);
@@ -263,12 +251,11 @@ static void echo_without_membarrier(void)
 
 /* The owner of a segment without membarrier requests fences from senders; a sender that could
  * not register also uses them. */
-static void no_wake_is_lost_without_membarrier(void **state)
+static void no_wake_is_lost_without_membarrier(UNUSED void **state)
 {
     pid_t child = start(echo_without_membarrier);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
     ping(&node, 3000);
@@ -279,12 +266,11 @@ static void no_wake_is_lost_without_membarrier(void **state)
 }
 
 /* Later failures of membarrier make sleeps short, not endless. */
-static void a_late_failure_of_membarrier_is_survived(void **state)
+static void a_late_failure_of_membarrier_is_survived(UNUSED void **state)
 {
     pid_t child = start(echo_child);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
     assert_false(inside(&node)->own->needs_fence);
@@ -345,11 +331,10 @@ static void ping_with_threads(void)
 
 /* A process with several threads is registered by one more thread.  Until then its senders use
  * fences. */
-static void a_process_with_threads_is_registered_by_one_more(void **state)
+static void a_process_with_threads_is_registered_by_one_more(UNUSED void **state)
 {
     pid_t child = start(echo_child), pinging = start(ping_with_threads);
 
-    (void)state;
     ended_well(pinging);
     ended_well(child);
 }
@@ -367,9 +352,8 @@ static void settle_without_membarrier(void)
     close_with_threads(&node, &lock, other);
 }
 
-static void a_process_that_cannot_register_keeps_its_fences(void **state)
+static void a_process_that_cannot_register_keeps_its_fences(UNUSED void **state)
 {
-    (void)state;
     ended_well(start(settle_without_membarrier));
 }
 
@@ -390,12 +374,11 @@ static void slow_reader(void)
     node_close(&node);
 }
 
-static void a_sleeping_sender_is_woken_by_space(void **state)
+static void a_sleeping_sender_is_woken_by_space(UNUSED void **state)
 {
     pid_t child = start(slow_reader);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
     stream(&node, connect_to(&node, 1), 0, SLOW);

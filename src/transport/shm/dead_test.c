@@ -2,13 +2,6 @@
 /*
  * dead_test.c - senders and receivers are killed while they stream, reserve a slot or receive.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -18,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/memory.h"
 #include "transport/shm/shm_testing.h"
 
@@ -76,9 +70,8 @@ static void kill_a_stream(uint64_t after)
 
 /* A sender that loses its core between writing a packet and looking whether the receiver sleeps
  * finds that the receiver has closed.  A packet that the receiver had taken counts as sent. */
-static void what_was_taken_before_the_close_was_sent(void **state)
+static void what_was_taken_before_the_close_was_sent(UNUSED void **state)
 {
-    (void)state;
     for (unsigned taken = 0; taken < 2; taken++) {
         struct node sender, receiver;
         struct shm_link *link;
@@ -97,9 +90,8 @@ static void what_was_taken_before_the_close_was_sent(void **state)
     }
 }
 
-static void what_a_killed_sender_sent_arrives(void **state)
+static void what_a_killed_sender_sent_arrives(UNUSED void **state)
 {
-    (void)state;
     for (uint64_t i = 1; i <= 10; i++)
         kill_a_stream(i * 100);
 }
@@ -118,12 +110,11 @@ static void reserve_and_die(void)
     raise(SIGKILL);
 }
 
-static void a_slot_of_a_sender_killed_while_reserving_is_freed(void **state)
+static void a_slot_of_a_sender_killed_while_reserving_is_freed(UNUSED void **state)
 {
     pid_t child = start(reserve_and_die);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_as(&node, 0), 0);
     stage_set(1);
     reap(child);
@@ -132,7 +123,7 @@ static void a_slot_of_a_sender_killed_while_reserving_is_freed(void **state)
     node_close(&node);
 }
 
-static void sending_to_a_killed_receiver_fails(void **state)
+static void sending_to_a_killed_receiver_fails(UNUSED void **state)
 {
     pid_t child = start(only_exist);
     struct link *link;
@@ -140,7 +131,6 @@ static void sending_to_a_killed_receiver_fails(void **state)
     uint64_t number = 0;
     int err;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
     link = attach_to(&node, 1);
@@ -156,13 +146,12 @@ static void sending_to_a_killed_receiver_fails(void **state)
     node_close(&node);
 }
 
-static void a_killed_receiver_is_noticed_while_asleep(void **state)
+static void a_killed_receiver_is_noticed_while_asleep(UNUSED void **state)
 {
     pid_t child = start(only_exist);
     struct link *link;
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
     link = attach_to(&node, 1);
@@ -207,12 +196,11 @@ static uint64_t calls_of_polls(struct node *node, unsigned polls)
 /* The time until the first check for dead peers begins with the first poll: otherwise, in a job
  * in which all processes meet, each would ask the system about all others, from which it has
  * just heard. */
-static void a_peer_just_met_is_not_looked_for(void **state)
+static void a_peer_just_met_is_not_looked_for(UNUSED void **state)
 {
     pid_t child = start(only_exist);
     struct node node;
 
-    (void)state;
     stage_await(1);
     stopped_ns = clock_now();
     clock_set(stopped);
@@ -232,12 +220,11 @@ static void a_peer_just_met_is_not_looked_for(void **state)
 }
 
 /* The slot's previous sender has set its bit late, and died before it rang. */
-static void a_first_packet_that_rang_for_nobody_is_found(void **state)
+static void a_first_packet_that_rang_for_nobody_is_found(UNUSED void **state)
 {
     struct node node, sender;
     struct link *link;
 
-    (void)state;
     payload_limit = 8; /* one cell */
     stopped_ns = clock_now();
     clock_set(stopped);
@@ -273,14 +260,13 @@ static pid_t start_as(pid_t number)
 }
 
 /* Its memory now belongs to another process, with other contents at the same address. */
-static void memory_of_a_number_that_is_used_again_is_left_alone(void **state)
+static void memory_of_a_number_that_is_used_again_is_left_alone(UNUSED void **state)
 {
     pid_t child = start(only_exist), other;
     unsigned char byte = 0;
     struct link *link;
     struct node node;
 
-    (void)state;
     stage_await(1);
     stopped_ns = clock_now();
     clock_set(stopped);

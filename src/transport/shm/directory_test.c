@@ -5,15 +5,6 @@
  * The shared memory tests run a second time with a directory (transport_shm_in_directory and so
  * on); this file tests only the directory itself.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "transport/shm/shm_testing.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,8 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "transport/shm/shm_testing.h"
 #include "base/sys.h"
 #include "base/temporary.h"
+#include "base/unit.h"
 #include "transport/labels.h"
 #include "transport/shm/directory.h"
 
@@ -103,24 +96,22 @@ static void attach_to_wrong_place(void)
 }
 
 /* The cookie must belong to the rest of the address. */
-static void an_address_of_another_place_is_not_found(void **state)
+static void an_address_of_another_place_is_not_found(UNUSED void **state)
 {
     pid_t child = start(attach_to_wrong_place);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_in_job(&node, 0), 0);
     stage_set(1);
     ended_well(child);
     node_close(&node);
 }
 
-static void ranks_of_a_job_find_each_other_without_opening(void **state)
+static void ranks_of_a_job_find_each_other_without_opening(UNUSED void **state)
 {
     pid_t child = start(send_unopened);
     struct node node;
 
-    (void)state;
     stage_await(1);
     assert_int_equal(node_open_in_job(&node, 0), 0);
     assert_true(is_in_directory(&node));
@@ -146,12 +137,11 @@ static void send_from_outside(void)
     node_close(&node);
 }
 
-static void others_reach_a_control_block_of_a_job(void **state)
+static void others_reach_a_control_block_of_a_job(UNUSED void **state)
 {
     pid_t child = start(send_from_outside);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_in_job(&node, 0), 0);
     assert_true(is_in_directory(&node));
     stage_set(1);
@@ -223,12 +213,11 @@ static void use_a_late_slot(uint32_t slot)
     stage_set(0);
 }
 
-static void slots_in_later_parts_are_as_others(void **state)
+static void slots_in_later_parts_are_as_others(UNUSED void **state)
 {
     struct node node;
     uint32_t first;
 
-    (void)state;
     assert_int_equal(node_open_in_job_of(MANY_PEERS, &node, 0), 0);
     first = inside(&node)->own->first_slots;
     assert_in_range(first, 100, MANY_PEERS / 2);
@@ -245,12 +234,11 @@ static void send_from_outside_through_a_late_slot(void)
 }
 
 /* A process of another job maps the parts of only one control block. */
-static void others_reach_slots_in_later_parts(void **state)
+static void others_reach_slots_in_later_parts(UNUSED void **state)
 {
     pid_t child = start(send_from_outside_through_a_late_slot);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_in_job_of(MANY_PEERS, &node, 0), 0);
     atomic_store(&inside(&node)->control->used, MANY_PEERS - 1);
     atomic_store(&board->number, MANY_PEERS - 1);
@@ -264,13 +252,12 @@ static void others_reach_slots_in_later_parts(void **state)
 
 /* After its owner has closed, the memory of a control block is given back, in all used
  * parts. */
-static void a_closed_control_block_keeps_a_page(void **state)
+static void a_closed_control_block_keeps_a_page(UNUSED void **state)
 {
     struct directory *directory = directory_join(job, 3);
     uint32_t at;
     unsigned char *block = directory_take(directory, 7, &at);
 
-    (void)state;
     for (size_t part = 0; part < 3; part++)
         memset(block + part * DIRECTORY_STRIDE, 1, DIRECTORY_UNIT);
     directory_drop(directory, at, 2);
@@ -299,12 +286,11 @@ static void attach_twice(void)
     node_close(&node);
 }
 
-static void a_control_block_is_not_found_after_its_end(void **state)
+static void a_control_block_is_not_found_after_its_end(UNUSED void **state)
 {
     pid_t child = start(attach_twice);
     struct node node, other;
 
-    (void)state;
     assert_int_equal(node_open_in_job(&node, 0), 0);
     assert_int_equal(node_open_in_job(&other, 2), 0);
     stage_set(1);
@@ -327,13 +313,12 @@ static void share_and_be_killed(void)
 }
 
 /* The label stays, as its address stays with a launcher. */
-static void the_label_of_a_killed_process_stays(void **state)
+static void the_label_of_a_killed_process_stays(UNUSED void **state)
 {
     struct transport_address found, address;
     struct node node;
     pid_t child;
 
-    (void)state;
     assert_int_equal(node_open_in_job(&node, 0), 0);
     child = start(share_and_be_killed);
     stage_await(2);
@@ -356,12 +341,11 @@ static void be_first(void)
 }
 
 /* The lock ends with the process that made the file: the next one makes another file. */
-static void a_job_goes_on_after_the_first_one(void **state)
+static void a_job_goes_on_after_the_first_one(UNUSED void **state)
 {
     pid_t child = start(be_first);
     struct node early, late;
 
-    (void)state;
     stage_await(1);
     assert_int_equal(node_open_in_job(&early, 0), 0);
     assert_true(is_in_directory(&early));
@@ -373,13 +357,12 @@ static void a_job_goes_on_after_the_first_one(void **state)
     reap(child);
 }
 
-static void places_are_given_in_order_and_once(void **state)
+static void places_are_given_in_order_and_once(UNUSED void **state)
 {
     struct directory *directory = directory_join(job, 1);
     struct node node;
     uint32_t at;
 
-    (void)state;
     assert_non_null(directory);
     for (uint32_t i = 0; i < DIRECTORY_PLACES; i++) {
         assert_non_null(directory_take(directory, 7 + i / 2, &at));
@@ -430,13 +413,12 @@ static void look_for_label(void)
     node_close(&node);
 }
 
-static void an_address_is_found_by_its_label(void **state)
+static void an_address_is_found_by_its_label(UNUSED void **state)
 {
     pid_t child = start(look_for_label);
     struct transport_address found;
     struct node node;
 
-    (void)state;
     stage_await(1);
     assert_int_equal(node_open_in_job(&node, 0), 0);
     assert_int_equal(transport_find(node.t, LABEL, &found), -ENOENT);
@@ -450,12 +432,11 @@ static void an_address_is_found_by_its_label(void **state)
     ended_well(child);
 }
 
-static void labels_are_few(void **state)
+static void labels_are_few(UNUSED void **state)
 {
     struct transport_address found;
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_in_job(&node, 0), 0);
     for (uint64_t i = 0; i < DIRECTORY_PLACES; i++)
         assert_int_equal(share(&node, LABEL + 3 * i), 0);
@@ -466,12 +447,11 @@ static void labels_are_few(void **state)
 }
 
 /* The address in the control block is not the address of the endpoint with this label. */
-static void a_wrong_address_is_not_found(void **state)
+static void a_wrong_address_is_not_found(UNUSED void **state)
 {
     struct transport_address found;
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_in_job(&node, 0), 0);
     assert_int_equal(share(&node, LABEL), 0);
     inside(&node)->own->control->address.cookie++;
@@ -479,12 +459,11 @@ static void a_wrong_address_is_not_found(void **state)
     node_close(&node);
 }
 
-static void without_a_file_nothing_is_shared(void **state)
+static void without_a_file_nothing_is_shared(UNUSED void **state)
 {
     struct transport_address found;
     struct node node;
 
-    (void)state;
     in_no_job = true;
     assert_int_equal(node_open_in_job(&node, 0), 0);
     assert_int_equal(share(&node, LABEL), -ENOTSUP);
@@ -542,13 +521,12 @@ static void join_by_length(void)
 
 /* The job's first process has its lock where this test looks for it, with the expected
  * length. */
-static void the_lock_says_where_the_file_is(void **state)
+static void the_lock_says_where_the_file_is(UNUSED void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
     pid_t child = start(join_by_length);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_in_job(&node, 0), 0);
     assert_int_equal(lock_mark(mark, 0, 1), -1);
     assert_int_equal(lock_mark(mark, 1, 1), -1);
@@ -577,12 +555,11 @@ static void join_without(void)
 
 /* The lock covers the whole file from the job's range on.  Another run of this test may hold
  * it: waits. */
-static void a_lock_to_the_end_keeps_nobody_waiting(void **state)
+static void a_lock_to_the_end_keeps_nobody_waiting(UNUSED void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
     struct flock lock;
 
-    (void)state;
     job = last_job();
     lock = range_of(0, 0);
     assert_int_equal(lock.l_start, INT64_MAX - (((int64_t)1 << 38) - 1));
@@ -592,7 +569,7 @@ static void a_lock_to_the_end_keeps_nobody_waiting(void **state)
 }
 
 /* A holder of the job's lock, whatever its length encodes, delays no process. */
-static void a_strange_holder_of_the_lock_delays_no_process(void **state)
+static void a_strange_holder_of_the_lock_delays_no_process(UNUSED void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC),
         other = memfd_create("other", MFD_CLOEXEC);
@@ -608,7 +585,6 @@ static void a_strange_holder_of_the_lock_delays_no_process(void **state)
         {0, length_for(getpid(), other)},         /* another kind of file */
     };
 
-    (void)state;
     assert_true(mark >= 0 && other >= 0);
     for (size_t i = 0; i < ARRAY_COUNT(locks); i++) {
         assert_int_equal(lock_mark(mark, locks[i].skip, locks[i].length), 0);
@@ -622,11 +598,10 @@ static void a_strange_holder_of_the_lock_delays_no_process(void **state)
 
 /* Another process takes the lock between two calls of this one: this one looks again, and
  * removes the file that it made needlessly (tear_down()). */
-static void a_lock_of_another_process_is_noticed(void **state)
+static void a_lock_of_another_process_is_noticed(UNUSED void **state)
 {
     struct node node;
 
-    (void)state;
     assert_int_equal(sys_fail_name("fcntl_lock", 2, EAGAIN), 0);
     assert_int_equal(node_open_in_job(&node, 0), 0);
     assert_true(is_in_directory(&node));
@@ -635,13 +610,12 @@ static void a_lock_of_another_process_is_noticed(void **state)
 
 /* The kind of file that a lock names is checked before it is opened: opening this FIFO would
  * make a writer, and its reader would notice when the last writer is gone. */
-static void what_is_no_file_is_not_opened(void **state)
+static void what_is_no_file_is_not_opened(UNUSED void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
     char folder[TEMPORARY_SIZE], name[sizeof folder + 8];
     struct pollfd reader;
 
-    (void)state;
     assert_non_null(mkdtemp(temporary_name(folder, "directory")));
     snprintf(name, sizeof name, "%s/fifo", folder);
     assert_int_equal(mkfifo(name, 0600), 0);
@@ -659,12 +633,11 @@ static void what_is_no_file_is_not_opened(void **state)
 
 /* Each system call of opening fails in turn: the endpoint opens without the file, or reports
  * why it does not, and nothing leaks (tear_down()). */
-static void what_fails_leaves_nothing(void **state)
+static void what_fails_leaves_nothing(UNUSED void **state)
 {
     unsigned without = 0, failed = 0;
     bool is_through = false;
 
-    (void)state;
     for (uint64_t n = 1; !is_through; n++) {
         uint64_t calls = sys_calls();
         struct node node;

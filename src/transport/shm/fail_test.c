@@ -2,18 +2,12 @@
 /*
  * fail_test.c - each system call and allocation between two processes fails once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <sched.h>
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/memory.h"
 #include "transport/shm/shm_testing.h"
 
@@ -113,13 +107,12 @@ static void fail_everything(void)
     CHECK(failed_life(0, 0, 0) == 0);
 }
 
-static void every_failure_between_processes_is_clean(void **state)
+static void every_failure_between_processes_is_clean(UNUSED void **state)
 {
     pid_t child = start(fail_everything);
     static const unsigned char memory[16] = {5};
     struct node owner;
 
-    (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     assert_int_equal(transport_expose(connect_to(&owner, 0), memory, sizeof memory,
                                       &board->remote, &board->key),

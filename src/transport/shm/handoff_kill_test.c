@@ -15,13 +15,6 @@
  *
  *   transport_shm_handoff_kill [--long]    --long: thousands of random kills, and each instruction
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -31,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "base/unit.h"
 #include "transport/shm/handoff_testing.h"
 
 #define SEED 20261121
@@ -160,11 +154,10 @@ static void replace_a_sender(struct fixture *fix)
     sender_open(fix, i);
 }
 
-static void nothing_is_lost_by_a_kill(void **state)
+static void nothing_is_lost_by_a_kill(UNUSED void **state)
 {
     static struct fixture fix;
 
-    (void)state;
     fixture_open(&fix);
     for (unsigned n = 1; n <= random_kills; n++) {
         kill_at_random(&fix);
@@ -220,9 +213,8 @@ static const struct segment *seen; /* the segment, as taken over */
 #define CAN_STEP true
 
 /* Called after each instruction. */
-static void on_step(int signal)
+static void on_step(UNUSED int signal)
 {
-    (void)signal;
     atomic_fetch_add_explicit(&board->number, 1, memory_order_relaxed);
     if (--steps_left == 0 || (dies_when != NULL && dies_when()))
         kill(getpid(), SIGKILL);
@@ -334,15 +326,13 @@ static void step_through(int first, int last, uint64_t kills)
     fixture_close(&fix);
 }
 
-static void nothing_is_lost_wherever_poll_is_killed(void **state)
+static void nothing_is_lost_wherever_poll_is_killed(UNUSED void **state)
 {
-    (void)state;
     step_through(0, PACKETS, POLL_KILLS);
 }
 
-static void nothing_is_lost_wherever_join_is_killed(void **state)
+static void nothing_is_lost_wherever_join_is_killed(UNUSED void **state)
 {
-    (void)state;
     step_through(FROM_JOIN, FROM_JOIN, JOIN_KILLS);
 }
 
@@ -354,11 +344,10 @@ static bool is_half_cleared(void)
 }
 
 /* The mailbox does not show any more that its sender has left, and the slot is not yet free. */
-static void a_slot_that_was_being_cleared_is_cleared_again(void **state)
+static void a_slot_that_was_being_cleared_is_cleared_again(UNUSED void **state)
 {
     static struct fixture fix;
 
-    (void)state;
     if (!CAN_STEP)
         skip();
     fixture_open(&fix);
@@ -407,11 +396,10 @@ static void be_replaced(struct fixture *fix, void (*story)(void))
     half_take_back(&fix->owner);
 }
 
-static void a_repeat_stays_one_until_it_is_taken(void **state)
+static void a_repeat_stays_one_until_it_is_taken(UNUSED void **state)
 {
     static struct fixture fix;
 
-    (void)state;
     fixture_open(&fix);
     sender_send(&fix, 1);
     sender_send(&fix, 1);
@@ -440,12 +428,11 @@ static void be_slow(void)
         pause();
 }
 
-static void a_living_peer_is_not_taken_for_dead(void **state)
+static void a_living_peer_is_not_taken_for_dead(UNUSED void **state)
 {
     static struct fixture fix;
     pid_t child;
 
-    (void)state;
     fixture_open(&fix);
     half_hand_over(&fix.owner);
     child = start(be_slow);

@@ -6,13 +6,6 @@
  * Number 0 of the board is the endpoint that is split, 1 a peer.  The peer distinguishes the
  * packets of the two halves by their numbers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,6 +16,7 @@
 #include "base/patience.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/memory.h"
 #include "transport/shm/handoff_testing.h"
 
@@ -51,12 +45,11 @@ static int on_peer_deliver(void *arg, uint32_t number, const void *packet, size_
     return 0;
 }
 
-static int on_peer_accept(void *arg, struct link *link, const struct transport_address *address,
-                          uint32_t *number)
+static int on_peer_accept(void *arg, struct link *link,
+                          UNUSED const struct transport_address *address, uint32_t *number)
 {
     struct peer *peer = arg;
 
-    (void)address;
     peer->node.link = link;
     peer->node.accepted++;
     *number = 5;
@@ -113,11 +106,10 @@ static void half_stream(struct half *half, uint64_t first, uint64_t end)
 }
 
 /* Takes over, receives, and sends as many packets as it got. */
-static void *serve(void *arg)
+static void *serve(UNUSED void *arg)
 {
     struct half joined;
 
-    (void)arg;
     CHECK(half_take_over(&joined) == 0);
     stage_set(2);
     half_await(&joined, STREAM / 2);
@@ -154,13 +146,12 @@ static void work_after(struct half *owner, struct peer *peer)
     node_close(&peer->node);
 }
 
-static void a_thread_can_receive_in_its_place(void **state)
+static void a_thread_can_receive_in_its_place(UNUSED void **state)
 {
     pthread_t thread[2];
     struct half owner;
     struct peer peer;
 
-    (void)state;
     half_open(&owner, 0);
     peer_open(&peer);
     half_hand_over(&owner);
@@ -177,14 +168,13 @@ static void serve_in_a_child(void)
     serve(NULL);
 }
 
-static void a_process_can_receive_in_its_place(void **state)
+static void a_process_can_receive_in_its_place(UNUSED void **state)
 {
     pid_t child = start(serve_in_a_child);
     struct half owner;
     pthread_t thread;
     struct peer peer;
 
-    (void)state;
     half_open(&owner, 0);
     peer_open(&peer);
     half_hand_over(&owner);
@@ -241,13 +231,12 @@ static void hand_over(struct half *owner, struct node *sender, struct random *ra
     half_take_back(owner);
 }
 
-static void each_continues_where_the_other_stopped(void **state)
+static void each_continues_where_the_other_stopped(UNUSED void **state)
 {
     struct node sender[PEERS];
     struct random random;
     struct half owner;
 
-    (void)state;
     random_seed(&random, 7);
     memset(next_number, 0, sizeof next_number);
     half_open(&owner, 0);
@@ -267,12 +256,11 @@ static void each_continues_where_the_other_stopped(void **state)
 }
 
 /* A sender that comes and goes while nobody receives loses nothing; another one follows. */
-static void senders_come_and_go_meanwhile(void **state)
+static void senders_come_and_go_meanwhile(UNUSED void **state)
 {
     struct half owner, joined;
     struct node sender;
 
-    (void)state;
     half_open(&owner, 0);
     half_hand_over(&owner);
     for (unsigned i = 0; i < 20; i++) { /* more senders than slots */
@@ -303,7 +291,7 @@ static struct transport_config config_sharing(struct node *node, bool shares_cor
 
 /* If ranks share cores the rings are longer; but a peer with a core of its own gets no longer
  * packets, also not from a half that has taken over. */
-static void longer_rings_change_no_packet(void **state)
+static void longer_rings_change_no_packet(UNUSED void **state)
 {
     struct node owner, joined, peer;
     struct transport_config owners = config_sharing(&owner, true),
@@ -311,7 +299,6 @@ static void longer_rings_change_no_packet(void **state)
                             peers = config_sharing(&peer, false);
     struct transport_handle handle;
 
-    (void)state;
     assert_int_equal(node_open_with(&owner, &owners), 0);
     assert_int_equal(node_open_with(&peer, &peers), 0);
     assert_true(inside(&owner)->own->ring_cells > inside(&peer)->own->ring_cells);
@@ -334,11 +321,10 @@ static void longer_rings_change_no_packet(void **state)
 #define NUDGES 5000
 
 /* Answers each command (board->number counts them) by counting it, and by a wake-up. */
-static void *obey(void *arg)
+static void *obey(UNUSED void *arg)
 {
     struct half joined;
 
-    (void)arg;
     stage_await(1);
     CHECK(half_take_over(&joined) == 0);
     stage_set(2);
@@ -381,12 +367,11 @@ static void command(struct half *owner)
     }
 }
 
-static void no_nudge_between_processes_is_lost(void **state)
+static void no_nudge_between_processes_is_lost(UNUSED void **state)
 {
     pid_t child = start_trusting(obey_in_a_child);
     struct half owner;
 
-    (void)state;
     half_open(&owner, 0);
     half_hand_over(&owner);
     stage_set(1);
@@ -398,12 +383,11 @@ static void no_nudge_between_processes_is_lost(void **state)
     half_close(&owner);
 }
 
-static void no_nudge_between_threads_is_lost(void **state)
+static void no_nudge_between_threads_is_lost(UNUSED void **state)
 {
     struct half owner;
     pthread_t thread;
 
-    (void)state;
     half_open(&owner, 0);
     half_hand_over(&owner);
     stage_set(1);
@@ -417,11 +401,10 @@ static void no_nudge_between_threads_is_lost(void **state)
     half_close(&owner);
 }
 
-static void a_nudge_is_kept_for_the_next_wait(void **state)
+static void a_nudge_is_kept_for_the_next_wait(UNUSED void **state)
 {
     struct half owner, joined;
 
-    (void)state;
     half_open(&owner, 0);
     transport_wake_other(owner.t); /* there is no other half */
     assert_int_equal(owner.t->ops->wait(owner.t, 0), -ETIMEDOUT);
@@ -465,24 +448,22 @@ static void slow_reader(void)
     node_close(&peer.node);
 }
 
-static void *stream_joined(void *arg)
+static void *stream_joined(UNUSED void *arg)
 {
     struct half joined;
 
-    (void)arg;
     CHECK(half_take_over(&joined) == 0);
     half_stream(&joined, 0, SLOW);
     half_close(&joined);
     return NULL;
 }
 
-static void both_sleeping_halves_are_woken_by_space(void **state)
+static void both_sleeping_halves_are_woken_by_space(UNUSED void **state)
 {
     pid_t child = start_trusting(slow_reader);
     struct half owner;
     pthread_t thread;
 
-    (void)state;
     stage_await(1);
     half_open(&owner, 0);
     half_hand_over(&owner);
@@ -521,14 +502,13 @@ static void read_as_joined(void)
     half_close(&joined);
 }
 
-static void a_half_that_has_joined_reads_like_the_endpoint(void **state)
+static void a_half_that_has_joined_reads_like_the_endpoint(UNUSED void **state)
 {
     pid_t child = start(read_as_joined);
     uint64_t address, key;
     struct half owner;
     struct node peer;
 
-    (void)state;
     for (size_t k = 0; k < sizeof exposed; k++)
         exposed[k] = byte_of(3, k);
     half_open(&owner, 0);
@@ -549,11 +529,10 @@ static void a_half_that_has_joined_reads_like_the_endpoint(void **state)
 
 /* ---- errors ---- */
 
-static void halves_come_in_turn(void **state)
+static void halves_come_in_turn(UNUSED void **state)
 {
     struct half owner, joined, third;
 
-    (void)state;
     half_open(&owner, 0);
     memcpy(&notes->handle.address, &board->address[0], sizeof board->address[0]);
     assert_int_equal(half_take_over(&joined), -EBUSY); /* it is not handed over */
@@ -573,14 +552,13 @@ static void halves_come_in_turn(void **state)
     assert_int_equal(half_take_over(&joined), -ENOENT);
 }
 
-static void a_wrong_handle_or_key_is_refused(void **state)
+static void a_wrong_handle_or_key_is_refused(UNUSED void **state)
 {
     struct transport_config config = config_for(NULL);
     struct transport_handle handle;
     struct transport *t = NULL;
     struct half owner;
 
-    (void)state;
     half_open(&owner, 0);
     half_hand_over(&owner);
     config.key[3]++;
@@ -657,14 +635,13 @@ static void fail_everything(void)
     CHECK(failed_life(0, 0, 0) == 0);
 }
 
-static void every_failure_of_a_joined_life_is_clean(void **state)
+static void every_failure_of_a_joined_life_is_clean(UNUSED void **state)
 {
     pid_t child = start(fail_everything);
     struct half owner;
     struct node peer;
     uint64_t sent = 0;
 
-    (void)state;
     half_open(&owner, 0);
     assert_int_equal(node_open_as(&peer, 1), 0);
     half_hand_over(&owner);

@@ -2,18 +2,12 @@
 /*
  * handoff_testing.c - see handoff_testing.h.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/shm/handoff_testing.h"
 
 struct notes *notes;
@@ -65,9 +59,8 @@ static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
     return 0;
 }
 
-static void on_dropped(void *arg, const char *reason)
+static void on_dropped(UNUSED void *arg, const char *reason)
 {
-    (void)arg;
     fprintf(stderr, "dropped: %s\n", reason);
     CHECK(reason == NULL);
 }

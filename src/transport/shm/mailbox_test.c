@@ -3,19 +3,13 @@
  * mailbox_test.c - a sender's first packets go into a short ring in its slot; then it moves to
  * its ring.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/shm/shm_testing.h"
 
 #define STREAM 20000
@@ -52,12 +46,11 @@ static void begin_in_a_mailbox(void)
     node_close(&node);
 }
 
-static void the_first_packets_cost_no_ring(void **state)
+static void the_first_packets_cost_no_ring(UNUSED void **state)
 {
     struct node node;
     pid_t child;
 
-    (void)state;
     payload_limit = SHORT;
     child = start(begin_in_a_mailbox);
     assert_int_equal(node_open_as(&node, 0), 0);
@@ -74,12 +67,11 @@ static void the_first_packets_cost_no_ring(void **state)
 }
 
 /* Packets that are read one by one stay in the mailbox, up to its limit. */
-static void a_mailbox_is_used_again(void **state)
+static void a_mailbox_is_used_again(UNUSED void **state)
 {
     struct node node, sender;
     struct shm_link *link;
 
-    (void)state;
     payload_limit = SHORT;
     assert_int_equal(node_open_as(&node, 0), 0);
     assert_int_equal(node_open(&sender), 0);
@@ -99,14 +91,13 @@ static void a_mailbox_is_used_again(void **state)
 
 /* The sender rings for its first packet, and for later ones only after the receiver has
  * looked. */
-static void a_first_packet_rings_once(void **state)
+static void a_first_packet_rings_once(UNUSED void **state)
 {
     struct node node, sender;
     struct segment_bell *bell;
     struct link *link;
     uint32_t before;
 
-    (void)state;
     payload_limit = SHORT;
     assert_int_equal(node_open_as(&node, 0), 0);
     assert_int_equal(node_open(&sender), 0);
@@ -125,12 +116,11 @@ static void a_first_packet_rings_once(void **state)
 
 /* A reservation alone does not ring: the receiver would wake up, find nothing and sleep again
  * before the packet is there. */
-static void a_reservation_without_a_packet_is_silent(void **state)
+static void a_reservation_without_a_packet_is_silent(UNUSED void **state)
 {
     struct node node, sender;
     struct shm_link *link;
 
-    (void)state;
     payload_limit = SHORT;
     assert_int_equal(node_open_as(&node, 0), 0);
     assert_int_equal(node_open(&sender), 0);
@@ -156,12 +146,11 @@ static void reserve_and_die(void)
     raise(SIGKILL);
 }
 
-static void a_sender_killed_after_its_reservation_is_let_go_of(void **state)
+static void a_sender_killed_after_its_reservation_is_let_go_of(UNUSED void **state)
 {
     pid_t child = start(reserve_and_die);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_as(&node, 0), 0);
     stage_set(1);
     reap(child);
@@ -182,12 +171,11 @@ static uint32_t slot_of_first_packet(struct node *sender)
 
 /* A sender takes the next unused slot, without looking at others' slots; but a freed one comes
  * first. */
-static void slots_are_taken_in_order(void **state)
+static void slots_are_taken_in_order(UNUSED void **state)
 {
     struct node node, senders[3], more[4];
     _Atomic uint32_t *left;
 
-    (void)state;
     payload_limit = SHORT;
     assert_int_equal(node_open_as(&node, 0), 0);
     left = &inside(&node)->control->left;
@@ -240,7 +228,7 @@ static unsigned pages_of_slots(const struct segment *s)
 
 /* Slots that no sender has reserved use no memory, although the receiver has looked for dead
  * senders and for packets. */
-static void slots_that_nobody_uses_cost_nothing(void **state)
+static void slots_that_nobody_uses_cost_nothing(UNUSED void **state)
 {
     struct node node, sender;
     struct transport_config config = config_for(&node);
@@ -248,7 +236,6 @@ static void slots_that_nobody_uses_cost_nothing(void **state)
     struct link *link;
     struct shm *shm;
 
-    (void)state;
     config.peers = 1024; /* many pages */
     assert_int_equal(node_open_with(&node, &config), 0);
     assert_int_equal(node_open(&sender), 0);
@@ -293,11 +280,10 @@ static void begin_with(uint64_t count, uint64_t looked)
     node_close(&node);
 }
 
-static void the_ring_follows_the_mailbox_in_order(void **state)
+static void the_ring_follows_the_mailbox_in_order(UNUSED void **state)
 {
     static const size_t limits[] = {SHORT, 100, PAYLOAD_MAX};
 
-    (void)state;
     for (unsigned i = 0; i < ARRAY_COUNT(limits); i++)
         for (uint64_t count = 0; count <= SEGMENT_MAILBOX_MOST + 2; count++)
             for (uint64_t looked = 0; looked <= count; looked++) {
@@ -324,12 +310,11 @@ static void move_and_die(void)
     raise(SIGKILL);
 }
 
-static void a_sender_killed_while_it_moves_is_let_go_of(void **state)
+static void a_sender_killed_while_it_moves_is_let_go_of(UNUSED void **state)
 {
     pid_t child = start(move_and_die);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_as(&node, 0), 0);
     stage_set(1);
     stage_await(2);

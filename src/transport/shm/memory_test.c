@@ -2,32 +2,25 @@
 /*
  * memory_test.c - reads of another process's memory, and its bounce buffers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/bounce.h"
 #include "transport/memory.h"
 #include "transport/shm/shm_testing.h"
 
 /* ---- reads ---- */
 
-static void memory_of_another_process_can_be_read(void **state)
+static void memory_of_another_process_can_be_read(UNUSED void **state)
 {
     static unsigned char target[100000];
     pid_t child = start(only_exist);
     struct link *link;
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
     link = attach_to(&node, 1);
@@ -62,12 +55,11 @@ static void memory_of_another_process_can_be_read(void **state)
     node_close(&node);
 }
 
-static void reads_can_be_switched_off(void **state)
+static void reads_can_be_switched_off(UNUSED void **state)
 {
     struct node node;
     struct transport_config config = config_for(&node);
 
-    (void)state;
     config.settings.shm.attach = false;
     assert_int_equal(node_open_with(&node, &config), 0);
     assert_false(node.t->limits.can_read);
@@ -139,9 +131,8 @@ static void fill_and_leave(void)
 
 /* All buffers are used in rotation if the second cache does not hold them; few if it does, or
  * its size is unknown. */
-static void how_many_are_used_in_rotation(void **state)
+static void how_many_are_used_in_rotation(UNUSED void **state)
 {
-    (void)state;
     assert_int_equal(bounce_rotation(0), 16);
     assert_int_equal(bounce_rotation((size_t)512 << 10), SEGMENT_BUFFERS);
     assert_int_equal(bounce_rotation(SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE - 1),
@@ -232,11 +223,10 @@ static void open_beside_buffers(struct node *node)
     ended_well(child);
 }
 
-static void buffers_can_be_read_when_their_sender_has_gone(void **state)
+static void buffers_can_be_read_when_their_sender_has_gone(UNUSED void **state)
 {
     struct node node;
 
-    (void)state;
     open_beside_buffers(&node);
     for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++)
         read_buffer(&node, i);
@@ -252,11 +242,10 @@ static void buffers_can_be_read_when_their_sender_has_gone(void **state)
 }
 
 /* However much is read, no more than the limit becomes resident. */
-static void buffers_that_were_read_stay_within_their_limit(void **state)
+static void buffers_that_were_read_stay_within_their_limit(UNUSED void **state)
 {
     struct node node;
 
-    (void)state;
     open_beside_buffers(&node);
     expect_resident(&node, 0);
     read_buffer(&node, 40);
@@ -290,11 +279,10 @@ static uint32_t may_name(const struct node *node)
 
 /* A sender may use as many buffers as fit.  Several senders with resident buffers share half of
  * that. */
-static void buffers_are_divided_among_senders(void **state)
+static void buffers_are_divided_among_senders(UNUSED void **state)
 {
     struct node node;
 
-    (void)state;
     open_beside_buffers(&node);
     assert_int_equal(may_name(&node), SEGMENT_BUFFERS);
     transport_bounce_limit(node.t, 60 * SEGMENT_BUFFER_SIZE);
@@ -318,11 +306,10 @@ static void buffers_are_divided_among_senders(void **state)
 }
 
 /* Some of the buffers were read. */
-static void buffers_of_who_has_gone_are_not_resident(void **state)
+static void buffers_of_who_has_gone_are_not_resident(UNUSED void **state)
 {
     struct node node;
 
-    (void)state;
     open_beside_buffers(&node);
     read_buffer(&node, 1);
     expect_resident(&node, 1);
@@ -347,7 +334,7 @@ static void map_and_wait(void)
         pause();
 }
 
-static void what_a_killed_receiver_has_not_given_back_is_free(void **state)
+static void what_a_killed_receiver_has_not_given_back_is_free(UNUSED void **state)
 {
     pid_t child = start(map_and_wait);
     struct shm_link other;
@@ -356,7 +343,6 @@ static void what_a_killed_receiver_has_not_given_back_is_free(void **state)
     uint32_t buffer;
     size_t size;
 
-    (void)state;
     stage_await(1);
     assert_int_equal(node_open_as(&node, 0), 0);
     link = attach_to(&node, 1);

@@ -21,8 +21,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <linux/filter.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +33,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "transport/shm/segment.h"
 
 #define PASSING_MAGIC    UINT64_C(0x317373617078626d) /* "mbxpass1" */
@@ -273,19 +272,6 @@ static void *serve(void *arg)
     }
 }
 
-/* Blocks all signals in the new thread. */
-static int start_thread(void)
-{
-    sigset_t all, before;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    err = pthread_create(&server.thread, NULL, serve, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -err;
-}
-
 static int bind_number(int fd, uint32_t *number)
 {
     struct sockaddr_un name;
@@ -340,7 +326,7 @@ static int server_start(void)
         err = -errno;
         goto close_socket;
     }
-    err = start_thread();
+    err = thread_start(&server.thread, serve, NULL);
     if (err == 0)
         return 0;
     sys_close(server.bell);

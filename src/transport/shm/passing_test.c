@@ -4,13 +4,6 @@
  * impostors or noise.  shm_test.c runs whole endpoints over it, tests/launch/containers_test.py
  * in namespaces.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -31,6 +24,7 @@
 #include "base/patience.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/shm/passing.h"
 #include "transport/shm/segment.h"
 
@@ -148,9 +142,8 @@ static int attach(const struct owner *owner, uint64_t key_check, struct segment 
     return err;
 }
 
-static int nothing_is_left(void **state)
+static int nothing_is_left(UNUSED void **state)
 {
-    (void)state;
     sys_fail_none();
     assert_int_equal(sys_fds_live(), 0);
     assert_int_equal(sys_maps_live(), 0);
@@ -160,12 +153,11 @@ static int nothing_is_left(void **state)
 
 /* ---- correct processes ---- */
 
-static void the_segment_of_another_process_is_mapped(void **state)
+static void the_segment_of_another_process_is_mapped(UNUSED void **state)
 {
     struct owner owner = start_owner();
     struct segment *s = NULL;
 
-    (void)state;
     /* more than once: reading the head does not move the file offset for the next reader */
     for (int i = 0; i < 2; i++) {
         assert_int_equal(attach(&owner, KEY_CHECK, &s), 0);
@@ -176,12 +168,11 @@ static void the_segment_of_another_process_is_mapped(void **state)
     kill_owner(&owner);
 }
 
-static void only_what_exists_is_passed_to_those_who_know_the_key(void **state)
+static void only_what_exists_is_passed_to_those_who_know_the_key(UNUSED void **state)
 {
     struct owner owner = start_owner();
     struct segment *s = NULL;
 
-    (void)state;
     assert_int_equal(ask(owner.name.number, owner.name.cookie ^ 1, KEY_CHECK), -ENOENT);
     assert_int_equal(ask(owner.name.number, owner.name.cookie, KEY_CHECK + 1), -EACCES);
     assert_int_equal(ask(owner.name.number ^ 1, owner.name.cookie, KEY_CHECK), -ENOENT);
@@ -190,13 +181,12 @@ static void only_what_exists_is_passed_to_those_who_know_the_key(void **state)
     assert_int_equal(ask(owner.name.number, owner.name.cookie, KEY_CHECK), -ENOENT);
 }
 
-static void another_user_gets_nothing(void **state)
+static void another_user_gets_nothing(UNUSED void **state)
 {
     struct owner owner;
     int status;
     pid_t pid;
 
-    (void)state;
     if (geteuid() != 0)
         skip();
     owner = start_owner();
@@ -212,11 +202,10 @@ static void another_user_gets_nothing(void **state)
     kill_owner(&owner);
 }
 
-static void the_end_of_a_process_is_seen(void **state)
+static void the_end_of_a_process_is_seen(UNUSED void **state)
 {
     struct owner owner = start_owner();
 
-    (void)state;
     assert_true(process_is_alive(owner.name.number));
     stop(&owner); /* it is alive, although it does not answer */
     assert_true(process_is_alive(owner.name.number));
@@ -225,13 +214,12 @@ static void the_end_of_a_process_is_seen(void **state)
 }
 
 /* A forked child is not mistaken for its parent. */
-static void a_child_has_another_number(void **state)
+static void a_child_has_another_number(UNUSED void **state)
 {
     uint32_t number, own = 0;
     int ends[2], status;
     pid_t pid;
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(passing_start(&number), 0);
     assert_true(passing_is_own(number));
@@ -262,13 +250,12 @@ static void a_child_has_another_number(void **state)
     close(ends[1]);
 }
 
-static void an_owner_that_stands_still_is_waited_for(void **state)
+static void an_owner_that_stands_still_is_waited_for(UNUSED void **state)
 {
     struct owner owner = start_owner();
     struct passing_request request = {0};
     int fd = -EAGAIN;
 
-    (void)state;
     stop(&owner);
     assert_int_equal(passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request),
                      -EAGAIN);
@@ -286,14 +273,13 @@ static void an_owner_that_stands_still_is_waited_for(void **state)
     kill_owner(&owner);
 }
 
-static void every_failing_call_is_clean(void **state)
+static void every_failing_call_is_clean(UNUSED void **state)
 {
     static const char *const names[] = {"socket",  "filter",  "setsockopt", "bind",
                                         "connect", "sendmsg", "recvmsg",    "getrandom"};
     struct owner owner = start_owner();
     uint32_t number;
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         struct passing_request request = {0};
         int fd;
@@ -363,7 +349,7 @@ static void send_with(int socket, const struct msghdr *to, const void *bytes, si
 }
 
 /* Malformed requests are not answered, and descriptors that come with them are closed. */
-static void noise_is_not_answered(void **state)
+static void noise_is_not_answered(UNUSED void **state)
 {
     struct sockaddr_un name;
     struct random random;
@@ -373,7 +359,6 @@ static void noise_is_not_answered(void **state)
     int socket_fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     int64_t fds;
 
-    (void)state;
     random_seed(&random, 1);
     assert_int_equal(passing_start(&number), 0);
     fds = sys_fds_live();
@@ -399,13 +384,12 @@ static void noise_is_not_answered(void **state)
 
 /* A single datagram that cannot be received is like an endless flood: there is always another
  * one. */
-static void datagrams_without_end_do_not_keep_a_process_from_ending(void **state)
+static void datagrams_without_end_do_not_keep_a_process_from_ending(UNUSED void **state)
 {
     struct passing_request request = {0};
     uint32_t number;
     uint64_t calls;
 
-    (void)state;
     assert_int_equal(passing_start(&number), 0);
     assert_int_equal(sys_fail_name("recvmsg", SYS_FAIL_ALWAYS, ENOMEM), 0);
     assert_int_equal(passing_ask(number, passing_cookie(), KEY_CHECK, &request), -ENOMEM);
@@ -484,7 +468,7 @@ static int memory_file(size_t size, int seals)
     return fd;
 }
 
-static void replies_of_impostors_are_refused(void **state)
+static void replies_of_impostors_are_refused(UNUSED void **state)
 {
     const struct lie lies[] = {
         {.fds = {-1, -1}},
@@ -499,7 +483,6 @@ static void replies_of_impostors_are_refused(void **state)
         {.cut = 1, .fds = {0, -1}},   {.cut = 24, .fds = {0, -1}},
     };
 
-    (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(lies); i++)
         assert_int_equal(attach_to_impostor(&lies[i]), -EPROTO);
     for (size_t i = 0; i < ARRAY_COUNT(dropped); i++)
@@ -509,7 +492,7 @@ static void replies_of_impostors_are_refused(void **state)
 }
 
 /* Descriptors of files that are not segments. */
-static void files_of_impostors_are_not_mapped(void **state)
+static void files_of_impostors_are_not_mapped(UNUSED void **state)
 {
     int ends[2], zero = open("/dev/zero", O_RDWR), plain = open("/", O_TMPFILE | O_RDWR, 0600);
     int unsealed = memory_file(1 << 20, 0), empty = memory_file(0, F_SEAL_SHRINK);
@@ -518,7 +501,6 @@ static void files_of_impostors_are_not_mapped(void **state)
     struct segment_head head = s->control->head;
     struct segment_head *forged;
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(attach_to_impostor(&(struct lie){.fds = {ends[0], -1}}), -ENOENT);
     assert_int_equal(attach_to_impostor(&(struct lie){.fds = {zero, ends[1]}}), -ENOENT);
@@ -553,7 +535,7 @@ static uint64_t set_clock(void)
 }
 
 /* A lost reply is requested again. */
-static void a_lost_reply_is_asked_for_again(void **state)
+static void a_lost_reply_is_asked_for_again(UNUSED void **state)
 {
     struct owner owner = {.name = {.number = number_of_nobody() | 1, .cookie = COOKIE}};
     struct passing_request request = {0};
@@ -562,7 +544,6 @@ static void a_lost_reply_is_asked_for_again(void **state)
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     unsigned char bytes[64];
 
-    (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&name, size), 0);
     clock_set(set_clock);
     now_ns = CLOCK_S;
@@ -633,12 +614,11 @@ static bool reaches(uint32_t number, const void *text, size_t size)
 
 /* The message is dropped while the descriptor still belongs to the stranger: a process that
  * gets it must close it, which the stranger can delay. */
-static void what_strangers_send_does_not_arrive(void **state)
+static void what_strangers_send_does_not_arrive(UNUSED void **state)
 {
     struct owner owner;
     uint64_t right[4], text[5] = {0};
 
-    (void)state;
     if (geteuid() != 0)
         skip();
     owner = start_owner();
@@ -699,14 +679,13 @@ static void ask_and_live(uint32_t number, int go, int told)
 
 /* The stranger has the name of a process that has ended: its descriptor is neither taken nor
  * closed. */
-static void what_a_stranger_answers_is_left_alone(void **state)
+static void what_a_stranger_answers_is_left_alone(UNUSED void **state)
 {
     uint32_t number = number_of_nobody();
     int go[2], told[2], ends[2], err, status;
     struct pollfd gone;
     pid_t asks, answers;
 
-    (void)state;
     if (geteuid() != 0)
         skip();
     assert_true(pipe(go) == 0 && pipe(told) == 0);

@@ -7,8 +7,6 @@
  * other rings ring the bell.  At intervals a poll also looks for dead senders, and for rings
  * that have become cold (tend).
  */
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/copy.h"
 #include "transport/shm/shm.h"

@@ -7,16 +7,10 @@
  * packets, memory_test.c reads and bounce buffers, dead_test.c killed processes, fail_test.c
  * failing system calls, and shm_violations_test.c incorrect processes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/unit.h"
 #include "transport/shm/shm_testing.h"
 
 /* ---- two correct processes ---- */
@@ -34,12 +28,11 @@ static void stream_to_0(void)
     node_close(&node);
 }
 
-static void streams_between_processes_arrive_whole(void **state)
+static void streams_between_processes_arrive_whole(UNUSED void **state)
 {
     pid_t child = start(stream_to_0);
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open_as(&node, 0), 0);
     stage_set(1);
     await(&node, STREAM);
@@ -83,13 +76,12 @@ static struct transport_address with_byte(struct transport_address address, size
 
 /* A link keeps less than an address, but addresses that differ in any byte have different
  * links. */
-static void each_address_has_one_link(void **state)
+static void each_address_has_one_link(UNUSED void **state)
 {
     struct transport_address address, other;
     struct link *links[STRANGERS];
     struct node node;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     for (uint32_t i = 0; i < STRANGERS; i++) {
         address = stranger(&node, i);
@@ -123,13 +115,12 @@ static void each_address_has_one_link(void **state)
 
 /* ---- few slots ---- */
 
-static void senders_beyond_the_slots_wait_for_one(void **state)
+static void senders_beyond_the_slots_wait_for_one(UNUSED void **state)
 {
     struct node owner, sender[4];
     struct transport_config config = config_for(&owner);
     struct link *link[4];
 
-    (void)state;
     config.peers = 2;
     assert_int_equal(node_open_with(&owner, &config), 0);
     transport_shm.address(owner.t, &board->address[0]);
@@ -178,9 +169,8 @@ static void send_unread(uint32_t other)
     node_close(&receiver);
 }
 
-static void a_sender_is_over_when_its_packets_are_read(void **state)
+static void a_sender_is_over_when_its_packets_are_read(UNUSED void **state)
 {
-    (void)state;
     send_unread(0);
     if (!nodes_pass)
         send_unread((uint32_t)getppid());
@@ -246,9 +236,8 @@ static unsigned messages_ahead(bool receiver_shares, bool sender_shares)
 }
 
 /* Two messages in each exchange, and two exchanges ahead. */
-static void two_exchanges_go_to_a_receiver_without_a_core(void **state)
+static void two_exchanges_go_to_a_receiver_without_a_core(UNUSED void **state)
 {
-    (void)state;
     assert_in_range(messages_ahead(true, true), 4, 8);
     assert_in_range(messages_ahead(true, false), 4, 8);
     assert_int_equal(messages_ahead(false, true), 3);
@@ -316,11 +305,10 @@ static void fill_rings(size_t second_cache, unsigned ahead[LONG_RING_SENDERS])
     node_close(&receiver);
 }
 
-static void the_first_rings_are_long_where_a_second_cache_holds_all(void **state)
+static void the_first_rings_are_long_where_a_second_cache_holds_all(UNUSED void **state)
 {
     unsigned ahead[LONG_RING_SENDERS];
 
-    (void)state;
     fill_rings((size_t)2 << 20, ahead);
     for (unsigned i = 0; i < LONG_RING_SENDERS; i++)
         assert_int_equal(ahead[i], i < SEGMENT_LONG_RINGS ? 15 : 3);
@@ -329,12 +317,11 @@ static void the_first_rings_are_long_where_a_second_cache_holds_all(void **state
         assert_int_equal(ahead[i], 3);
 }
 
-static void quiet_rings_are_not_polled(void **state)
+static void quiet_rings_are_not_polled(UNUSED void **state)
 {
     struct node owner, sender[8];
     struct link *link[8];
 
-    (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     for (unsigned i = 0; i < 8; i++) {
         assert_int_equal(node_open(&sender[i]), 0);
@@ -367,11 +354,10 @@ static void quiet_rings_are_not_polled(void **state)
     node_close(&owner);
 }
 
-static void nobody_waits_for_a_sender_that_left(void **state)
+static void nobody_waits_for_a_sender_that_left(UNUSED void **state)
 {
     struct node owner, sender;
 
-    (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     payload_limit = 100;
     for (unsigned i = 0; i < 50; i++) { /* more senders than slots */
@@ -420,22 +406,26 @@ static void *run_half(void *arg)
     return NULL;
 }
 
-static void two_threads_hand_over_what_they_wrote(void **state)
+static void run_both(void *(*run)(void *))
 {
     struct half half[2] = {{.other = 1, .rounds = 5000}, {.other = 0, .rounds = 5000}};
     pthread_t thread[2];
 
-    (void)state;
-    baton = 0;
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(node_open_as(&half[i].node, i), 0);
     for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, run_half, &half[i]), 0);
+        assert_int_equal(pthread_create(&thread[i], NULL, run, &half[i]), 0);
     for (unsigned i = 0; i < 2; i++)
         pthread_join(thread[i], NULL);
-    assert_int_equal(baton, 10000);
     for (unsigned i = 0; i < 2; i++)
         node_close(&half[i].node);
+}
+
+static void two_threads_hand_over_what_they_wrote(UNUSED void **state)
+{
+    baton = 0;
+    run_both(run_half);
+    assert_int_equal(baton, 10000);
 }
 
 static void *stream_half(void *arg)
@@ -447,20 +437,9 @@ static void *stream_half(void *arg)
     return NULL;
 }
 
-static void two_threads_stream_both_ways(void **state)
+static void two_threads_stream_both_ways(UNUSED void **state)
 {
-    struct half half[2] = {{.other = 1, .rounds = 5000}, {.other = 0, .rounds = 5000}};
-    pthread_t thread[2];
-
-    (void)state;
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(node_open_as(&half[i].node, i), 0);
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, stream_half, &half[i]), 0);
-    for (unsigned i = 0; i < 2; i++)
-        pthread_join(thread[i], NULL);
-    for (unsigned i = 0; i < 2; i++)
-        node_close(&half[i].node);
+    run_both(stream_half);
 }
 
 /* Argument "passed": segments are passed as descriptors. */

@@ -2,15 +2,6 @@
 /*
  * shm_testing.c - see shm_testing.h.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "transport/shm/shm_testing.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,9 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "transport/shm/shm_testing.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "transport/memory.h"
 
 struct board *board;
@@ -74,12 +67,11 @@ static size_t payload_size(uint64_t number)
 
 /* ---- events of a node ---- */
 
-static int on_accept(void *arg, struct link *link, const struct transport_address *address,
-                     uint32_t *peer)
+static int on_accept(void *arg, struct link *link,
+                     UNUSED const struct transport_address *address, uint32_t *peer)
 {
     struct node *node = arg;
 
-    (void)address;
     node->link = link;
     node->accepted++;
     *peer = 0;
@@ -103,11 +95,10 @@ bool is_packet(uint64_t number, const void *packet, size_t size)
     return true;
 }
 
-static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
+static int on_deliver(void *arg, UNUSED uint32_t peer, const void *packet, size_t size)
 {
     struct node *node = arg;
 
-    (void)peer;
     if (!is_packet(node->arrived, packet, size))
         node->wrong = true;
     node->arrived++;
@@ -325,9 +316,8 @@ void reap(pid_t child)
 
 /* ---- around each test, and around all ---- */
 
-int set_up(void **state)
+int set_up(UNUSED void **state)
 {
-    (void)state;
     memset(board, 0, sizeof *board);
     payload_limit = PAYLOAD_MAX;
     mem_before = mem_live();
@@ -336,9 +326,8 @@ int set_up(void **state)
     return 0;
 }
 
-int tear_down(void **state)
+int tear_down(UNUSED void **state)
 {
-    (void)state;
     if (running != 0) {
         kill(running, SIGKILL);
         wait_for(running);
@@ -371,16 +360,14 @@ bool is_passed(int argc, char **argv)
 }
 
 /* Most of the tests would log. */
-static void be_quiet(void *arg, enum log_level level, const char *text)
+static void be_quiet(UNUSED void *arg, enum log_level level, const char *text)
 {
-    (void)arg;
     (void)level;
     CHECK(text != NULL);
 }
 
-int set_up_all(void **state)
+int set_up_all(UNUSED void **state)
 {
-    (void)state;
     setvbuf(stdout, NULL, _IONBF, 0); /* CHECK must not lose lines of cmocka */
     log_set_sink(be_quiet, NULL);
     if (getenv("SHM_TESTING_DIRECTORY") != NULL)
@@ -389,8 +376,7 @@ int set_up_all(void **state)
     return board != NULL ? 0 : -1;
 }
 
-int tear_down_all(void **state)
+int tear_down_all(UNUSED void **state)
 {
-    (void)state;
     return sys_munmap(board, sizeof *board);
 }

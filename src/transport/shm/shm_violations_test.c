@@ -6,13 +6,6 @@
  * a process without the key is ignored, that a damaged ring costs only the link that damaged
  * it, and that no contents make us access unmapped memory.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,17 +18,17 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "base/unit.h"
 #include "matchbox/matchbox.h"
 #include "transport/siphash.h"
 #include "transport/shm/shm_testing.h"
 
 /* ---- proofs ---- */
 
-static void proofs_are_siphash(void **state)
+static void proofs_are_siphash(UNUSED void **state)
 {
     static const uint8_t key[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-    (void)state;
     /* the example of the paper: the bytes 0 to 14 */
     assert_int_equal(siphash(key, key, 15), UINT64_C(0xa129ca6149be45e5));
     assert_int_equal(siphash(key, key, 0), UINT64_C(0x726fdb47dd0e0e31));
@@ -44,12 +37,11 @@ static void proofs_are_siphash(void **state)
 
 /* ---- senders without the key ---- */
 
-static void another_jobs_key_is_refused(void **state)
+static void another_jobs_key_is_refused(UNUSED void **state)
 {
     struct node owner, sender;
     struct transport_config config = config_for(&sender);
 
-    (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     config.key[15]++;
     assert_int_equal(node_open_with(&sender, &config), 0);
@@ -61,12 +53,11 @@ static void another_jobs_key_is_refused(void **state)
 }
 
 /* A process that can open the segment, but does not know the key. */
-static void a_sender_without_proof_is_refused(void **state)
+static void a_sender_without_proof_is_refused(UNUSED void **state)
 {
     struct node owner, byzantine;
     struct link *link;
 
-    (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     assert_int_equal(node_open(&byzantine), 0);
     link = connect_to(&byzantine, 0);
@@ -85,11 +76,10 @@ static void a_sender_without_proof_is_refused(void **state)
 }
 
 /* A proof is good for one address ... */
-static void a_proof_of_another_sender_is_refused(void **state)
+static void a_proof_of_another_sender_is_refused(UNUSED void **state)
 {
     struct node owner, byzantine;
 
-    (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     assert_int_equal(node_open(&byzantine), 0);
     assert_int_equal(send_number(connect_to(&byzantine, 0), 0), 0);
@@ -103,12 +93,11 @@ static void a_proof_of_another_sender_is_refused(void **state)
 }
 
 /* ... and one receiver: the receiver that got it cannot use it elsewhere. */
-static void a_proof_for_another_receiver_is_refused(void **state)
+static void a_proof_for_another_receiver_is_refused(UNUSED void **state)
 {
     struct node owner, byzantine, correct;
     struct segment_slot *given, *used;
 
-    (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     assert_int_equal(node_open_as(&byzantine, 1), 0);
     assert_int_equal(node_open(&correct), 0);
@@ -165,12 +154,11 @@ static void drop_damaged(uint32_t frame)
     node_close(&owner);
 }
 
-static void a_damaged_ring_is_dropped(void **state)
+static void a_damaged_ring_is_dropped(UNUSED void **state)
 {
     struct node node;
     uint32_t longest;
 
-    (void)state;
     assert_int_equal(node_open(&node), 0);
     longest = ring_max_record(inside(&node)->own->ring_cells);
     node_close(&node);
@@ -181,14 +169,13 @@ static void a_damaged_ring_is_dropped(void **state)
     drop_damaged(UINT32_MAX - 1);
 }
 
-static void a_receiver_that_breaks_the_ring_is_left(void **state)
+static void a_receiver_that_breaks_the_ring_is_left(UNUSED void **state)
 {
     struct node owner, sender;
     struct link *link;
     uint64_t number = 0;
     int err;
 
-    (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     assert_int_equal(node_open(&sender), 0);
     link = connect_to(&sender, 0);
@@ -278,11 +265,10 @@ static void endure_all(void)
     atomic_store(&board->number, 0);
 }
 
-static void noise_in_the_segment_is_survived(void **state)
+static void noise_in_the_segment_is_survived(UNUSED void **state)
 {
     pid_t child = start(endure_all);
 
-    (void)state;
     while (!has_ended(child))
         usleep(1000);
     if (atomic_load(&board->number) != 0)
@@ -345,13 +331,12 @@ static void close_watched(struct node *owner, pid_t child)
     node_close(owner);
 }
 
-static void a_damaged_head_is_not_believed(void **state)
+static void a_damaged_head_is_not_believed(UNUSED void **state)
 {
     struct segment_head *head, good, bad[10];
     struct node owner;
     pid_t child = open_watched(&owner);
 
-    (void)state;
     head = &inside(&owner)->control->head;
     good = *head;
     for (unsigned i = 0; i < ARRAY_COUNT(bad); i++)
@@ -375,11 +360,10 @@ static void a_damaged_head_is_not_believed(void **state)
 }
 
 /* Keeps the child's log line if it names both versions and the remedy. */
-static void note_version(void *arg, enum log_level level, const char *text)
+static void note_version(UNUSED void *arg, enum log_level level, const char *text)
 {
     char ours[96];
 
-    (void)arg;
     snprintf(ours, sizeof ours,
              ", this process has Matchbox %s (formats %u and %u):", mbx_version(),
              SEGMENT_VERSION, WIRE_VERSION);
@@ -405,7 +389,7 @@ static void put_head(struct node *owner, const struct segment_head *head)
 }
 
 /* The version has an error code of its own, and a log line names both versions. */
-static void a_segment_of_another_version_is_named(void **state)
+static void a_segment_of_another_version_is_named(UNUSED void **state)
 {
     static const char *const says[] = {
         "has Matchbox 7.8.9 (formats 10 and 10)",
@@ -415,7 +399,6 @@ static void a_segment_of_another_version_is_named(void **state)
     pid_t child = start(attach_and_note);
     struct node owner;
 
-    (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     stage_set(1);
     good = inside(&owner)->control->head;
@@ -453,12 +436,11 @@ static void a_segment_of_another_version_is_named(void **state)
     assert_true(board->text[0] == '\0');
 }
 
-static void a_closed_segment_is_not_used(void **state)
+static void a_closed_segment_is_not_used(UNUSED void **state)
 {
     struct node owner;
     pid_t child = open_watched(&owner);
 
-    (void)state;
     atomic_store(&inside(&owner)->control->closed, 1);
     assert_int_equal(attached_elsewhere(), -ENOTCONN);
     atomic_store(&inside(&owner)->control->closed, 0);
@@ -490,14 +472,13 @@ static int attached_as(int fd)
     return err;
 }
 
-static void what_is_no_sealed_segment_is_not_mapped(void **state)
+static void what_is_no_sealed_segment_is_not_mapped(UNUSED void **state)
 {
     struct node owner;
     pid_t child = open_watched(&owner);
     const struct segment *own = inside(&owner)->own;
     int pipe_ends[2];
 
-    (void)state;
     assert_int_equal(attached_as(copy_of_segment(own, F_SEAL_SHRINK)), 0);
     assert_int_equal(attached_as(copy_of_segment(own, 0)), -EHOSTUNREACH);
     assert_int_equal(attached_as(copy_of_segment(own, F_SEAL_GROW)), -EHOSTUNREACH);
@@ -527,13 +508,12 @@ static bool maps_a_name(void)
 }
 
 /* A file without a name disappears however its processes end. */
-static void a_segment_keeps_its_size_and_has_no_name(void **state)
+static void a_segment_keeps_its_size_and_has_no_name(UNUSED void **state)
 {
     struct node owner;
     struct stat status;
     int fd;
 
-    (void)state;
     assert_int_equal(node_open(&owner), 0);
     fd = inside(&owner)->own->file->fd;
     assert_int_equal(fstat(fd, &status), 0);

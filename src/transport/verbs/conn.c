@@ -13,8 +13,8 @@
 #include "transport/verbs/conn.h"
 
 #include <errno.h>
-#include <string.h>
 
+#include "base/array.h"
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -45,18 +45,6 @@ int ib_link_check_address(const struct ib *ib, const struct transport_address *a
     if (!address_is_same_format(address, &ib->net.self))
         return -EHOSTUNREACH;
     return ib_hca_is_address(ib, address) ? 0 : -EINVAL;
-}
-
-static int ids_grow(struct ib *ib)
-{
-    uint32_t capacity = ib->conns.id_capacity == 0 ? 8 : ib->conns.id_capacity * 2;
-    struct ib_link **by_id = mem_realloc(ib->conns.by_id, capacity * sizeof *by_id);
-
-    if (by_id == NULL)
-        return -ENOMEM;
-    ib->conns.by_id = by_id;
-    ib->conns.id_capacity = capacity;
-    return 0;
 }
 
 static int link_init(struct ib *ib, struct ib_link *link,
@@ -91,7 +79,7 @@ int ib_link_get(struct ib *ib, const struct transport_address *address, struct i
         *out = container_of(known, struct ib_link, member);
     if (known != NULL || err != 0)
         return err;
-    if (ib->conns.id_count == ib->conns.id_capacity && ids_grow(ib) != 0)
+    if (!array_reserve(ib->conns.by_id, ib->conns.id_capacity, ib->conns.id_count + 1))
         return -ENOMEM;
     link = mem_calloc(1, sizeof *link);
     if (link == NULL)

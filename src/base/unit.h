@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit.h - what a program of unit tests includes: cmocka, and the headers that cmocka.h needs before
+ * it.
+ */
+#ifndef BASE_UNIT_H
+#define BASE_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* Of a parameter that each test has. */
+#define UNUSED __attribute__((unused))
+
+#endif
