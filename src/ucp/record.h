@@ -81,8 +81,7 @@ struct ucpx_record {
     union ucpx_callback callback;
     void *user_data;
     ucp_tag_recv_info_t info; /* receives */
-    uint64_t
-        number; /* of the library: mbx_request; PROBED: mbx_message; is_void: that of the data */
+    uint64_t number; /* of the library: mbx_request; PROBED: mbx_message; is_void: its data's */
     struct ucp_ep *ep; /* sends, accesses and waits */
     struct ucpx_generic *generic;
     void *generic_state;
