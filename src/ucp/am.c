@@ -521,12 +521,13 @@ static unsigned long_arrived(struct ucp_worker *worker, struct ucpx_slot *slot)
     return 1 + handle_waiting(worker, peer);
 }
 
-/* Data that was dropped has arrived. */
+/* Data that was dropped has arrived, or data that was announced is void. */
 static unsigned resume(struct ucp_worker *worker)
 {
-    unsigned count = 0;
+    unsigned count;
 
     worker->am.may_resume = false;
+    count = ucpx_voids_tell(worker);
     for (uint32_t i = 0; i < worker->peer_count; i++)
         count += handle_waiting(worker, i);
     return count;

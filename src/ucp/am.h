@@ -38,6 +38,9 @@ struct ucpx_long {
     uint64_t number, size;
 };
 
+/* The data of the message on UCPX_ID_DATA whose sender has announced more than it had memory for: it has no bytes. */
+#define UCPX_AM_VOID UINT64_C(1)
+
 /* An active message that has arrived, once it has been checked. */
 struct ucpx_message {
     uint32_t peer;
@@ -87,9 +90,10 @@ struct ucpx_handler {
 };
 
 struct ucpx_am {
-    bool is_on;      /* UCP_FEATURE_AM */
-    bool lacks;      /* while there are crowds: a peer may be without its receive */
-    bool may_resume; /* a peer's messages that waited for drops need not wait any longer */
+    bool is_on; /* UCP_FEATURE_AM */
+    bool lacks; /* while there are crowds: a peer may be without its receive */
+    /* a peer's messages that waited for drops need not wait any longer, or a peer is to hear that data is void */
+    bool may_resume;
     struct list arrived, posted;
     unsigned posted_count, buffer_count,
         kept_count;         /* all, and how many of them the client has */
@@ -101,6 +105,7 @@ struct ucpx_am {
     uint64_t next_number; /* of long messages of ours */
     uint32_t crowds;      /* peers with as many messages that wait as they may have */
     uint32_t directed;    /* posted receives from one peer each */
+    uint32_t voids; /* sends of ours whose data is void, and whose peer does not know it */
 };
 
 /* Messages of one peer that wait.  The messages of eight such peers fill all buffers. */
@@ -147,6 +152,11 @@ struct ucpx_slot *ucpx_am_next(struct ucp_worker *worker, struct ucpx_peer *peer
 void ucpx_am_direct(struct ucp_worker *worker);
 /* No peer has many any more: those receives end. */
 void ucpx_am_call_off(struct ucp_worker *worker);
+
+/* ---- am_send.c ---- */
+
+/* Tells peers which data is void, while there is memory for that.  How many sends have ended by it. */
+unsigned ucpx_voids_tell(struct ucp_worker *worker);
 
 /* ---- am_long.c ---- */
 

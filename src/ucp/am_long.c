@@ -15,6 +15,24 @@
 #include "ucp/datatype.h"
 #include "ucp/door.h"
 
+/* ---- void ---- */
+
+/* Has the sender of this data had no memory to send it? */
+static bool is_void(const struct mbx_completion *completion)
+{
+    return completion->error == 0 && completion->status.data == UCPX_AM_VOID &&
+           completion->status.size == 0;
+}
+
+static void say_void(const struct ucp_worker *worker, const struct mbx_completion *completion)
+{
+    char text[UCPX_PEER_TEXT];
+
+    LOG_ERROR("libucp: the data of an active message of %s does not come: that process had no "
+              "memory to send it",
+              ucpx_peer_text(worker, completion->status.source, text));
+}
+
 /* ---- for a handler ---- */
 
 static void collected(const struct mbx_completion *completion)
@@ -25,6 +43,10 @@ static void collected(const struct mbx_completion *completion)
         (void)ucpx_loss_shows(slot->worker, slot->peer, completion->error);
     slot->error = completion->error;
     slot->size = completion->received;
+    if (unlikely(is_void(completion))) {
+        say_void(slot->worker, completion);
+        slot->error = -ECANCELED;
+    }
     list_remove(&slot->link);
     list_add_tail(&slot->worker->am.collected, &slot->link);
 }
@@ -132,7 +154,10 @@ static void data_done(const struct mbx_completion *completion)
     int error = completion->error;
     char text[UCPX_PEER_TEXT];
 
-    if (error == 0 && completion->received < record->info.length) { /* than announced */
+    if (is_void(completion)) {
+        say_void(record->worker, completion);
+        error = -EIO;
+    } else if (error == 0 && completion->received < record->info.length) { /* than announced */
         LOG_ERROR("libucp: %s has sent %zu bytes of %zu of an active message; look at that "
                   "process",
                   ucpx_peer_text(record->worker, completion->status.source, text),

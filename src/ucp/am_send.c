@@ -7,6 +7,9 @@
  *
  * The messages to a peer are numbered, because the library receives one that it sends by rendezvous after later ones.
  *
+ * A peer waits for data that was announced.  If there is no memory to send it, the record stays OPEN until the peer has been
+ * told that the data is void, and ends with UCS_ERR_NO_MEMORY then.
+ *
  * A client may reuse its header when the call returns.  So what does not leave at once is copied, unless it has to leave at
  * once (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL): then it is not sent.
  */
@@ -139,11 +142,85 @@ static int announce(const struct sending *s, const void *bytes, size_t size)
     ucpx_ep_adds(s->ep, record);
     result =
         send_copy(s, bytes, size, words_of(s->header_size, sizeof(struct ucpx_long)), record);
-    if (result == 0)
-        return 0;
+    if (result == 0) /* the record is there until it is reported */
+        return record->status == UCS_ERR_NO_MEMORY ? -ENOMEM : 0;
     ucpx_ep_removes(record);
     ucpx_record_put(record);
     return result < 0 ? result : 0;
+}
+
+/* ---- data that is void ---- */
+
+static int tell_void(const struct ucp_ep *ep, uint64_t number)
+{
+    return mbx_inject(ep->worker->mbx, ep->peer, UCPX_ID_DATA, number, NULL, 0, UCPX_AM_VOID);
+}
+
+/* There is no memory to tell the peer now. */
+static void void_add(struct ucpx_record *record, uint64_t number)
+{
+    struct ucpx_am *am = &record->worker->am;
+
+    record->is_void = true;
+    record->number = number;
+    am->voids++;
+    am->may_resume = true;
+}
+
+static struct ucpx_record *void_in(const struct list *records)
+{
+    const struct list *node;
+
+    list_for_each (node, records) {
+        struct ucpx_record *record = container_of(node, struct ucpx_record, link);
+
+        if (record->is_void)
+            return record;
+    }
+    return NULL;
+}
+
+static struct ucpx_record *first_void(const struct ucp_worker *worker)
+{
+    struct ucpx_record *record = NULL;
+    const struct list *node;
+
+    list_for_each (node, &worker->endpoints) {
+        record = void_in(&container_of(node, const struct ucp_ep, link)->open);
+        if (record != NULL)
+            break;
+    }
+    assert(record != NULL);
+    return record;
+}
+
+/* A peer that is gone waits for nothing. */
+unsigned ucpx_voids_tell(struct ucp_worker *worker)
+{
+    unsigned count = 0;
+
+    for (; worker->am.voids != 0; worker->am.voids--, count++) {
+        struct ucpx_record *record = first_void(worker);
+
+        if (tell_void(record->ep, record->number) == -ENOMEM) {
+            worker->am.may_resume = true;
+            break;
+        }
+        record->is_void = false;
+        ucpx_send_done(&(struct mbx_completion){.user = record, .error = -ENOMEM});
+    }
+    return count;
+}
+
+/* ---- the data of a long message ---- */
+
+/* The library has no memory for a send that has to wait: it was not sent. */
+static void number_done(const struct mbx_completion *completion)
+{
+    if (completion->error == -ENOMEM)
+        void_add(completion->user, completion->status.tag);
+    else
+        ucpx_send_done(completion);
 }
 
 static int send_number(const struct sending *s, uint64_t number, struct ucpx_record *record)
@@ -152,15 +229,15 @@ static int send_number(const struct sending *s, uint64_t number, struct ucpx_rec
                                         .flags = MBX_DONE | MBX_AT_ONCE |
                                                  (s->data.has_layout ? MBX_LAYOUT : 0u),
                                         .layout = &s->data.layout,
-                                        .done = ucpx_send_done};
-    struct mbx_ep *mbx = s->ep->worker->mbx;
-    int result = mbx_send(mbx, s->ep->peer, UCPX_ID_DATA, number, s->data.bytes, s->data.size,
-                          &options, &record->number);
+                                        .done = number_done};
+    int result = mbx_send(s->ep->worker->mbx, s->ep->peer, UCPX_ID_DATA, number, s->data.bytes,
+                          s->data.size, &options, NULL);
 
-    /* the peer expects data: it gets none, and drops the message */
-    if (result < 0)
-        (void)mbx_inject(mbx, s->ep->peer, UCPX_ID_DATA, number, NULL, 0, 0);
-    return result;
+    if (result >= 0 || tell_void(s->ep, number) != -ENOMEM)
+        return result;
+    ucpx_data_end(record);
+    void_add(record, number);
+    return 0;
 }
 
 static int send_long(const struct sending *s, struct ucpx_record *record)

@@ -72,6 +72,7 @@ struct ucpx_record {
     bool is_withheld : 1;  /* its peer is gone, which the client is not to see (endpoint.c) */
     bool is_cancelled : 1; /* whatever its result is, the client sees UCS_ERR_CANCELED */
     bool is_reported : 1;  /* its callback runs */
+    bool is_void : 1; /* of an active message: its peer has to be told that number is void */
     ucs_status_t status;
     ucs_status_t failure; /* that an unpack function has returned; or UCS_OK */
     struct ucp_worker *worker;
@@ -80,8 +81,8 @@ struct ucpx_record {
     union ucpx_callback callback;
     void *user_data;
     ucp_tag_recv_info_t info; /* receives */
-    uint64_t number;          /* of the library: mbx_request; PROBED: mbx_message */
-    struct ucp_ep *ep;        /* sends, accesses and waits */
+    uint64_t number; /* of the library: mbx_request; PROBED: mbx_message; is_void: its data's */
+    struct ucp_ep *ep; /* sends, accesses and waits */
     struct ucpx_generic *generic;
     void *generic_state;
     void *copy; /* what is sent, where the client's memory is free already */
