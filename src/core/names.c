@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "core/core.h"
 #include "core/names.h"
+#include "inspect/page.h"
 
 #include <stdio.h>
 
@@ -131,6 +132,8 @@ int mbx_name_program(struct mbx_ep *ep, const char *text)
         return log_argument("mbx_name_program", "text", 0, "NULL or empty");
     ep_lock(ep);
     names_copy(ep->names.program, text);
+    if (ep->observed.page != NULL) /* also for an observer that finds it before it answers */
+        memcpy(ep->observed.page->head.mpi, ep->names.program, INSPECT_MPI_TEXT - 1);
     ep->names.program_change = ++ep->names.changes;
     ep_unlock_unchanged(ep);
     if (ep->settings.strict_sends && strncmp(text, "provider", 8) == 0)

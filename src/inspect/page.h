@@ -64,7 +64,7 @@ struct inspect_head {
     uint64_t open_ns;
     char library[16]; /* the version of the library */
     char mpi
-        [INSPECT_MPI_TEXT]; /* `WAY VERSION` of the MPI (inspect/mpi.h), in an answer; or empty: none */
+        [INSPECT_MPI_TEXT]; /* `WAY VERSION` of the MPI (inspect/mpi.h), once it is known; or empty: none */
 };
 
 static_assert(sizeof(struct inspect_head) <= 256, "checks follow");

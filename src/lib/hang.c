@@ -14,8 +14,11 @@
  *   nothing has happened for MBX_HANG ──> start ──┬── HANG_BUSY  another one is running: again in MBX_HANG
  *                                                 ├── HANG_OVER  it has ended: again in MBX_HANG
  *                                                 ├── HANG_ABORT the job is deadlocked, and has to end
- *                                                 └── nothing    it reports, or waits
+ *                                                 └── nothing    it reports, or waits; or it was killed: again in
+ *                                                                RESTART times MBX_HANG
  *   something happens ──> back to the beginning
+ *
+ * A rank does not see that the process was killed.  Another one that it starts then stays, and otherwise ends at once.
  *
  * The process reports through an eventfd that no other process has: no observer can end a rank.  It stays open when
  * something happens here: the process may then watch another rank, and still find that the job is deadlocked.
@@ -34,6 +37,9 @@
 
 /* A rank that has made no check for this long did not only wait. */
 #define GAP_NS CLOCK_S
+
+/* Times MBX_HANG: after the second report of a process that lives (tools/doctor/watchdog.c). */
+#define RESTART 20
 
 /* A sum that changes with each event. */
 static uint64_t happened(const struct mbx_ep *ep)
@@ -65,11 +71,12 @@ static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
         NULL};
     int err = 0;
 
-    ep_inspect(ep)->retry_ns = UINT64_MAX; /* until it reports, or something happens */
+    ep_inspect(ep)->retry_ns = now_ns + RESTART * ep->settings.hang_ns;
     if (!program_find("mbx", MBX_TOOL_INSTALLED, path, sizeof path)) {
         LOG_WARN("MBX_HANG: nothing has arrived at this rank for %llu s, and there is no %s to "
                  "say why; install mbx next to the library, or run mbx doctor on this host",
                  (unsigned long long)((now_ns - ep_inspect(ep)->still_ns) / CLOCK_S), path);
+        ep_inspect(ep)->retry_ns = UINT64_MAX; /* until something happens */
         return;
     }
     snprintf(pid, sizeof pid, "%ld", (long)getpid());

@@ -256,8 +256,6 @@ static void fill_state(struct mbx_ep *ep, struct inspect_page *page)
     fill_callers(ep, state);
     state->still_ns = ep_inspect(ep)->still_ns;
     state->text_size = fill_text(ep, page);
-    snprintf(page->head.mpi, sizeof page->head.mpi, "%.*s", INSPECT_MPI_TEXT - 1,
-             ep->names.program);
     check_stack(ep, state);
 }
 

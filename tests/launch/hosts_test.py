@@ -63,9 +63,10 @@ def run(*words):
 class Job:
     """Six ranks; each has printed that it is ready."""
 
-    def __init__(self, args, pattern, hosts="h1:2,h2:2,h3:2"):
+    def __init__(self, args, pattern, hosts="h1:2,h2:2,h3:2", **environment):
         self.process = subprocess.Popen(["mpiexec", "--host", hosts, "-n", "6", args.program, pattern], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                        env={**os.environ, **environment})
         for _ in range(6):
             line = self.process.stdout.readline()
             if not line:
@@ -289,6 +290,19 @@ def test_all(args):
         expect(result[0] == 1 and "--all finds no job of this user over Matchbox on this host" in result[2], "a host without ranks", "%d\n%s%s" % result)
 
 
+def test_not_in_the_list(args):
+    """--all asks this host also if the list of hosts does not have it, and uses the first agent that is there."""
+    with tempfile.NamedTemporaryFile("w", suffix=".nodes") as nodes:
+        nodes.write("h1\nh2\n")
+        nodes.flush()
+        agents = f"/nowhere/ssh : {os.environ['OMPI_MCA_plm_rsh_agent']}"
+        with Job(args, "ring_of_receives", "head:2,h1:2,h2:2", PBS_NODEFILE=nodes.name, OMPI_MCA_plm_rsh_agent=agents):
+            result = until(lambda: run(args.mbx, "doctor", "--all", *PATIENT, "--wait", "10000"),
+                           lambda r: r[0] == 3 and "deadlock of 6 of 6 ranks" in r[1] and RING in r[1], lambda r: r[0] not in (0, 3))
+            expect(set(re.findall(r"^rank (\d) \(pid \d+ on (\w+)\)", result[1], re.M)) ==
+                   {(str(rank), ["head", "h1", "h2"][rank // 2]) for rank in range(6)}, "ranks are on other hosts", result[1])
+
+
 def test_wrong_options(args):
     for words, says in ((["--hosts", "a,,b"], "--hosts takes names"), (["--hosts", "-oProxyCommand=x"], "--hosts takes names"),
                         (["--all", "--hosts", "a"], "--all finds the hosts"), (["--hosts", "a", "--hosts", "b"], "--hosts is given once"), (["--hosts", "a", "--launch", "ssh a"], "with %h"), (["--launch", "'ssh"], "takes a command line"),
@@ -298,7 +312,7 @@ def test_wrong_options(args):
             expect(result[0] == 2 and says in result[2], f"{tool} {words}", "%d\n%s%s" % result)
 
 
-TESTS = {"ring": test_ring, "goes_on": test_goes_on, "all": test_all, "wrong_options": test_wrong_options}
+TESTS = {"ring": test_ring, "goes_on": test_goes_on, "all": test_all, "not_in_the_list": test_not_in_the_list, "wrong_options": test_wrong_options}
 
 
 def within(args):

@@ -118,6 +118,20 @@ def unless_no_more(args, folder, second):
     check(status == 86 and "the job is ended" in job.said, f"status {status}:\n{job.said}")
 
 
+def killed(args, folder):
+    """The only rank starts another reporter if its reporter was killed, although nothing has happened since."""
+    with Job(args, folder, "receive_from_itself", 1, MBX_HANG="200ms") as job:
+        job.read_until(REPORT)
+        number, _ = job.file()
+        for pid in reporters(number):
+            os.kill(int(pid), signal.SIGKILL)
+        while True:  # a report that follows another one of the same reporter has a mark
+            job.read_until(REPORT)
+            if AGAIN not in job.said.splitlines()[-1]:
+                break
+    check("deadlock of 1 of 1 ranks" in job.said, job.said)
+
+
 def session_of(pid):
     try:
         return os.getsid(pid)
@@ -195,6 +209,7 @@ def main():
         "thread_ends": lambda a, f: unless_no_more(a, f, "ends"),
         "thread_begins": lambda a, f: unless_no_more(a, f, "begins"),
         "late_deadlock": late_deadlock,
+        "killed": killed,
         "polls": polls,
         "late_sender": lambda a, f: no_deadlock(a, f, "late_sender", 2, "waits for a signal"),
         "computing_master": lambda a, f: no_deadlock(a, f, "computing_master", 3, "computes"),

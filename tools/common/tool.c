@@ -278,9 +278,19 @@ static int search_path(const char *program)
     }
 }
 
+static int program_error(const char *program)
+{
+    return strchr(program, '/') != NULL ? executable_error(program) : search_path(program);
+}
+
+bool tool_has_program(const char *program)
+{
+    return program_error(program) == 0;
+}
+
 int tool_find_program(const struct tool *tool, const char *program)
 {
-    int error = strchr(program, '/') != NULL ? executable_error(program) : search_path(program);
+    int error = program_error(program);
 
     if (error == 0)
         return 0;

@@ -86,6 +86,9 @@ int tool_size(const struct tool *tool, const char *option, const char *text, uin
 int tool_time(const struct tool *tool, const char *option, const char *text, const char *unit,
               uint64_t min_ns, uint64_t max_ns, uint64_t *ns);
 
+/* Would execvp() find program? */
+bool tool_has_program(const char *program);
+
 /* Would execvp() find program?  0, or TOOL_NOT_FOUND or TOOL_CANNOT_RUN after an error
  * message. */
 int tool_find_program(const struct tool *tool, const char *program);

@@ -18,15 +18,18 @@
 static void say_job(const struct inspect_job *job)
 {
     char words[JOB_WORDS];
+    uint32_t ranks = observed_ranks(job), said = 0;
 
     fprintf(stderr, "  job %016" PRIx64 " (%s): %" PRIu32 " rank%s, pid",
-            job->ranks[0].head.job, job_words(job, words), job->count,
-            job->count == 1 ? "" : "s");
-    for (uint32_t i = 0; i < job->count && i <= PIDS_MAX; i++)
-        if (i == PIDS_MAX)
+            job->ranks[0].head.job, job_words(job, words), ranks, ranks == 1 ? "" : "s");
+    for (uint32_t i = 0; i < job->count && said <= PIDS_MAX; i++) {
+        if (observed_is_other(job, i))
+            continue;
+        if (said++ == PIDS_MAX)
             fputs(" ...", stderr);
         else
             fprintf(stderr, " %" PRIu32, job->ranks[i].head.pid);
+    }
     fputc('\n', stderr);
 }
 

@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "observe.h"
 #include "tools/common/process.h"
 
 #define ARGUMENTS_MAX 4096
@@ -211,9 +212,19 @@ const char *job_words(const struct inspect_job *job, char words[JOB_WORDS])
     return words;
 }
 
+/* The first endpoint that is no further one of its rank. */
+static const struct inspect_head *first_head(const struct inspect_job *job)
+{
+    uint32_t at = 0;
+
+    while (observed_is_other(job, at))
+        at++;
+    return &job->ranks[at].head;
+}
+
 const char *job_title(const struct inspect_job *job, bool has_mpi, char text[JOB_TITLE])
 {
-    const struct inspect_head *head = &job->ranks[0].head;
+    const struct inspect_head *head = first_head(job);
     int length = has_mpi ? (int)strcspn(head->mpi, ",") : 0;
     char words[JOB_WORDS];
     bool is_called = job_words(job, words)[0] != '\0';
@@ -236,8 +247,8 @@ void job_print_parts(FILE *out, const struct inspect_job *job)
             part.count++;
         if (part.ranks->part != 0)
             fprintf(out, "  job %" PRIu32 " of these is %s: %" PRIu32 " rank%s\n",
-                    part.ranks->part + 1, job_title(&part, false, title), part.count,
-                    part.count == 1 ? "" : "s");
+                    part.ranks->part + 1, job_title(&part, false, title), observed_ranks(&part),
+                    observed_ranks(&part) == 1 ? "" : "s");
     }
 }
 

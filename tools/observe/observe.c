@@ -55,7 +55,7 @@ struct found {
     int fd;           /* of its page */
     uint64_t started; /* with pid it names the process: numbers are reused */
     uint32_t asked;
-    bool has_answered;
+    bool has_answered, is_other;
     struct inspect_rank rank;
 };
 
@@ -292,8 +292,8 @@ static void time_used(struct finder *finder, const struct inspect_rank *rank, ui
         finder->others_ns -= min_size(clock_thread() - begin_ns, finder->others_ns);
 }
 
-/* Reads the threads of ranks that have answered, once all have.  A process with several pages is not
- * judged, so its threads are read for the first one only. */
+/* Reads the threads of ranks that have answered, once all have.  Of several pages of a process only the component's
+ * lists threads that have communicated. */
 static int read_tasks(struct finder *finder)
 {
     uint32_t last = 0;
@@ -619,13 +619,17 @@ static int hand_out(struct finder *finder, int err, struct observed *out)
     return err;
 }
 
+static void found_close(struct found *found)
+{
+    if (found->fd >= 0)
+        close(found->fd);
+    observed_free_rank(&found->rank);
+}
+
 static void finder_close(struct finder *finder)
 {
-    for (uint32_t i = 0; i < finder->count; i++) {
-        if (finder->all[i].fd >= 0)
-            close(finder->all[i].fd);
-        observed_free_rank(&finder->all[i].rank);
-    }
+    for (uint32_t i = 0; i < finder->count; i++)
+        found_close(&finder->all[i]);
     mem_free(finder->all);
 }
 
@@ -652,6 +656,26 @@ int observe(const struct observe_options *options, struct observed *out)
 
 /* ---- again and again ---- */
 
+/* Forgets the further endpoints of ranks: who asks again and again asks how ranks do. */
+static void keep_matching(struct finder *finder)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < finder->count; i++) {
+        bool is_other = false;
+
+        for (uint32_t k = 0; k < finder->count && !is_other; k++)
+            is_other = observed_has_more(&finder->all[i].rank, &finder->all[k].rank);
+        finder->all[i].is_other = is_other;
+    }
+    for (uint32_t i = 0; i < finder->count; i++)
+        if (finder->all[i].is_other)
+            found_close(&finder->all[i]);
+        else
+            finder->all[kept++] = finder->all[i];
+    finder->count = kept;
+}
+
 struct observer {
     struct observe_options options;
     struct finder finder;
@@ -671,6 +695,7 @@ int observer_open(const struct observe_options *options, struct observer **out)
         observer_close(observer);
         return err;
     }
+    keep_matching(&observer->finder);
     *out = observer;
     return 0;
 }

@@ -72,7 +72,8 @@ void observed_free_rank(struct inspect_rank *rank);
 /* Endpoints that are found once, and asked repeatedly. */
 struct observer;
 
-/* 0; -ENOMEM, or the reason why /proc cannot be read.  Undone by observer_close(). */
+/* Finds the endpoints of ranks, without further ones.  0; -ENOMEM, or the reason why /proc cannot be read.  Undone by
+ * observer_close(). */
 int observer_open(const struct observe_options *options, struct observer **out);
 
 /* Asks each endpoint for an answer within options->wait_ns.  One that does not answer is
@@ -88,8 +89,17 @@ void observer_close(struct observer *observer);
  * Otherwise as observe(). */
 int observe_find(const struct observe_options *options, struct observed *out);
 
-/* If a process has several endpoints, keeps those over which the messages of MPI travel, if this is known: the
- * others do not change what a call of MPI waits for.  0; -ENOMEM, and all are kept. */
+/* A process may have several endpoints, of which only one carries the messages of MPI.  Is the endpoint of `rank` such
+ * a further one, because `other` is of the same process and carries them? */
+bool observed_has_more(const struct inspect_rank *rank, const struct inspect_rank *other);
+
+/* Is job->ranks[at] a further endpoint of a rank?  It does not change what a call of MPI waits for. */
+bool observed_is_other(const struct inspect_job *job, uint32_t at);
+
+/* The number of ranks, without their further endpoints. */
+uint32_t observed_ranks(const struct inspect_job *job);
+
+/* Removes the further endpoints.  0; -ENOMEM, and all are kept. */
 int observed_keep_matching(struct observed *observed);
 
 /* Removes all jobs except the one with this number; 0: removes none. */

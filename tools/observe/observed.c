@@ -232,13 +232,27 @@ static int matching_level(const struct inspect_rank *rank)
     return begins_with(rank->head.mpi, "component ") ? 2 : rank->head.mpi[0] != '\0';
 }
 
-static bool is_beside_another(const struct inspect_job *job, const struct inspect_rank *rank)
+bool observed_has_more(const struct inspect_rank *rank, const struct inspect_rank *other)
+{
+    return other->host == rank->host && other->head.pid == rank->head.pid &&
+           matching_level(other) > matching_level(rank);
+}
+
+bool observed_is_other(const struct inspect_job *job, uint32_t at)
 {
     for (uint32_t i = 0; i < job->count; i++)
-        if (job->ranks[i].host == rank->host && job->ranks[i].head.pid == rank->head.pid &&
-            matching_level(&job->ranks[i]) > matching_level(rank))
+        if (observed_has_more(&job->ranks[at], &job->ranks[i]))
             return true;
     return false;
+}
+
+uint32_t observed_ranks(const struct inspect_job *job)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < job->count; i++)
+        count += !observed_is_other(job, i);
+    return count;
 }
 
 /* Moves the other endpoints of a job to `to`.  Returns their number. */
@@ -247,7 +261,7 @@ static uint32_t keep_matching(struct inspect_job *job, struct inspect_rank *to, 
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < job->count; i++)
-        is_left[i] = is_beside_another(job, &job->ranks[i]);
+        is_left[i] = observed_is_other(job, i);
     for (uint32_t i = 0; i < job->count; i++)
         if (is_left[i])
             observed_free_rank(&job->ranks[i]);

@@ -157,9 +157,21 @@ static bool is_here(const char *host)
     return strcspn(name, ".") == length && strncmp(name, host, length) == 0;
 }
 
+/* --all finds the job by a rank of this host, so this host is asked also if the launcher's list does not have it. */
+static int add_here(struct hosts *hosts, const struct tool *tool)
+{
+    char name[HOST_NAME_MAX + 1];
+
+    if (gethostname(name, sizeof name) != 0)
+        name[0] = '\0';
+    name[sizeof name - 1] = '\0';
+    return add_command(hosts, tool, "env", name);
+}
+
 /* Adds one command for each host of the list.  With --all this host needs no launcher. */
 static int add_list(struct hosts *hosts, const struct tool *tool)
 {
+    bool needs_here = hosts->is_all;
     const char *launch =
         hosts->launch_count == 1 ? hosts->launches[0] : "ssh -oBatchMode=yes %h";
     char *list = strdup(hosts->list), *rest = list, *host;
@@ -169,15 +181,18 @@ static int add_list(struct hosts *hosts, const struct tool *tool)
         tool_error(tool, "no memory");
         return TOOL_FAILED;
     }
-    while (status == 0 && (host = strsep(&rest, ",")) != NULL)
+    while (status == 0 && (host = strsep(&rest, ",")) != NULL) {
+        bool is_local = hosts->is_all && is_here(host);
+
         if (*host == '\0' || *host == '-')
             status = tool_usage_error(tool, "--hosts takes names with commas between, not '%s'",
                                       hosts->list);
         else
-            status =
-                add_command(hosts, tool, hosts->is_all && is_here(host) ? "env" : launch, host);
+            status = add_command(hosts, tool, is_local ? "env" : launch, host);
+        needs_here &= !is_local;
+    }
     free(list);
-    return status;
+    return status == 0 && needs_here ? add_here(hosts, tool) : status;
 }
 
 bool hosts_are_wanted(const struct hosts *hosts)
@@ -205,7 +220,8 @@ int hosts_prepare(struct hosts *hosts, const struct tool *tool, struct observe_o
                                 hosts->is_all ? "--all" : "--hosts");
     for (const char *c = hosts->list; c != NULL && *c != '\0'; c++)
         most += *c == ',';
-    hosts->commands = mem_calloc(most + 1, sizeof *hosts->commands);
+    /* one more for the last name, and one for this host */
+    hosts->commands = mem_calloc(most + 2, sizeof *hosts->commands);
     if (hosts->commands == NULL) {
         tool_error(tool, "no memory");
         return TOOL_FAILED;

@@ -109,7 +109,8 @@ static bool find_way(const struct inspect_job *job, bool needs_list, struct host
     uint32_t pid = job->ranks[0].head.pid;
     size_t size;
     char *text = read_text(pid, "environ", &size), *regex = find_regex(pid);
-    bool is_found = size != 0 && hosts_names_find(text, size, regex, needs_list, way);
+    bool is_found =
+        size != 0 && hosts_names_find(text, size, regex, needs_list, tool_has_program, way);
 
     mem_free(text);
     free(regex);

@@ -205,8 +205,49 @@ static char *command_of(const char *format, const char *one, const char *other)
     return size < (int)sizeof line ? strdup(line) : NULL;
 }
 
+static bool is_there(const char *command, hosts_has_program *has_program)
+{
+    char program[LINE];
+
+    snprintf(program, sizeof program, "%.*s", (int)strcspn(command, " \t"), command);
+    return has_program(program);
+}
+
+/* One command of a list, which this cuts off, without spaces around it. */
+static char *take_agent(char **list)
+{
+    char *agent = strsep(list, ":"), *end;
+
+    agent += strspn(agent, " \t");
+    for (end = agent + strlen(agent); end > agent && strchr(" \t", end[-1]) != NULL;)
+        *--end = '\0';
+    return agent;
+}
+
+/* The first command of Open MPI's list of agents whose program is there.  If none is, the first one: its error says
+ * what is missing.  NULL: the usual ssh, or there is no memory. */
+static char *agent_of(const char *list, hosts_has_program *has_program)
+{
+    char *copy = strdup(list), *rest = copy, *command = NULL;
+    const char *chosen = NULL;
+
+    while (rest != NULL) {
+        const char *agent = take_agent(&rest);
+        bool is_good = *agent != '\0' && is_there(agent, has_program);
+
+        if (*agent != '\0' && (chosen == NULL || is_good))
+            chosen = agent;
+        if (is_good)
+            break;
+    }
+    if (chosen != NULL && strcmp(chosen, "ssh") != 0)
+        command = command_of("%s %%h%s", chosen, "");
+    free(copy);
+    return command;
+}
+
 bool hosts_names_find(const char *text, size_t size, const char *regex, bool needs_list,
-                      struct hosts_way *way)
+                      hosts_has_program *has_program, struct hosts_way *way)
 {
     const char *job = hosts_names_variable(text, size, "SLURM_JOB_ID");
     const char *nodes = hosts_names_variable(text, size, "SLURM_JOB_NUM_NODES");
@@ -226,8 +267,8 @@ bool hosts_names_find(const char *text, size_t size, const char *regex, bool nee
     list = hosts_names_variable(text, size, "OMPI_MCA_orte_node_regex");
     if (way->list == NULL && (list != NULL || regex != NULL))
         way->list = hosts_names_expand(list != NULL ? list : regex);
-    if (way->list != NULL && agent != NULL && strchr(agent, ':') == NULL)
-        way->launch = command_of("%s %%h%s", agent, "");
+    if (way->list != NULL && agent != NULL)
+        way->launch = agent_of(agent, has_program);
     return way->list != NULL;
 }
 

@@ -6,7 +6,8 @@
  *   PBS_NODEFILE                           the file has a line for each rank
  *   OMPI_MCA_orte_node_regex               Open MPI 4.1's mpiexec names them, with its own host; it does not tell
  *                                          ranks on this host, and has the list in the commands that it starts
- *   OMPI_MCA_plm_rsh_agent                 the command that it has used in place of ssh
+ *   OMPI_MCA_plm_rsh_agent                 the command that it has used in place of ssh; of several, with colons
+ *                                          between, the first whose program is there
  *
  * Launchers write long lists short: node[01-16,20], or h[2:1-16] for h01 to h16.
  */
@@ -36,10 +37,13 @@ const char *hosts_names_variable(const char *text, size_t size, const char *name
  * none.  text ends with a zero byte.  Freed with free(). */
 char *hosts_names_of_command(const char *text, size_t size);
 
+/* Is there such a program, at this path or in PATH? */
+typedef bool hosts_has_program(const char *program);
+
 /* regex: from hosts_names_of_command(), or NULL.  needs_list: a launcher that knows the hosts is of no use.  False: the
  * hosts are not named, or there is no memory. */
 bool hosts_names_find(const char *text, size_t size, const char *regex, bool needs_list,
-                      struct hosts_way *way);
+                      hosts_has_program *has_program, struct hosts_way *way);
 void hosts_names_free(struct hosts_way *way);
 
 #endif

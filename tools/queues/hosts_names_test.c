@@ -50,6 +50,13 @@ static void test_lists_are_written_in_full(UNUSED void **state)
     }
 }
 
+/* Of all programs these are there. */
+static bool has_program(const char *program)
+{
+    return strcmp(program, "rsh") == 0 || strcmp(program, "/opt/enter") == 0 ||
+           strcmp(program, "ssh") == 0;
+}
+
 /* text: variables with | between. */
 static bool find(const char *text, bool needs_list, struct hosts_way *way)
 {
@@ -60,7 +67,7 @@ static bool find(const char *text, bool needs_list, struct hosts_way *way)
     for (size_t i = 0; i < size; i++)
         if (zeros[i] == '|')
             zeros[i] = '\0';
-    return hosts_names_find(zeros, size, NULL, needs_list, way);
+    return hosts_names_find(zeros, size, NULL, needs_list, has_program, way);
 }
 
 static void expect(const char *text, bool needs_list, const char *list, const char *launch)
@@ -106,7 +113,7 @@ static void test_mpiexec_names_the_hosts_in_its_commands(UNUSED void **state)
     struct hosts_way way;
 
     assert_string_equal(regex, "head,h[1:1-2]@0(3)");
-    assert_true(hosts_names_find(rank, sizeof rank, regex, false, &way));
+    assert_true(hosts_names_find(rank, sizeof rank, regex, false, has_program, &way));
     assert_string_equal(way.list, "head,h1,h2");
     hosts_names_free(&way);
     free(regex);
@@ -115,9 +122,32 @@ static void test_mpiexec_names_the_hosts_in_its_commands(UNUSED void **state)
     free(regex);
     regex = hosts_names_of_command(last, sizeof last);
     assert_string_equal(regex, "");
-    assert_false(hosts_names_find(rank, sizeof rank, regex, false, &way));
+    assert_false(hosts_names_find(rank, sizeof rank, regex, false, has_program, &way));
     free(regex);
     assert_null(hosts_names_of_command(rank, sizeof rank));
+}
+
+static void test_the_first_agent_that_is_there_is_used(UNUSED void **state)
+{
+    static const struct {
+        const char *agents, *launch;
+    } cases[] = {
+        {"ssh : rsh", "(ssh)"},
+        {"rsh : ssh", "rsh %h"},
+        {"qrsh -now n : rsh -x : ssh", "rsh -x %h"},
+        {"/nowhere/enter:/opt/enter -q", "/opt/enter -q %h"},
+        {" qrsh : /nowhere/rsh ", "qrsh %h"},
+        {" : qrsh", "qrsh %h"},
+        {" : ", "(ssh)"},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        char text[128];
+
+        snprintf(text, sizeof text, "OMPI_MCA_plm_rsh_agent=%s|OMPI_MCA_orte_node_regex=h1",
+                 cases[i].agents);
+        expect(text, true, "h1", cases[i].launch);
+    }
 }
 
 static void test_pbs_has_a_file(UNUSED void **state)
@@ -140,6 +170,7 @@ int main(void)
         cmocka_unit_test(test_lists_are_written_in_full),
         cmocka_unit_test(test_launchers_name_the_hosts),
         cmocka_unit_test(test_mpiexec_names_the_hosts_in_its_commands),
+        cmocka_unit_test(test_the_first_agent_that_is_there_is_used),
         cmocka_unit_test(test_pbs_has_a_file),
     };
 

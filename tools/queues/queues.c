@@ -66,6 +66,9 @@ static const char usage[] =
     "\n"
     "An entry that is older than a second shows its age, accurate to about 0.1 s.\n"
     "\n"
+    "If a process has more endpoints than the one that carries the messages of MPI, such\n"
+    "an endpoint is shown if something waits in it, or with --stats.  --json has all.\n"
+    "\n"
     "Exit status: 1 if there is no such rank, or a host has not answered.\n";
 
 static const struct option options[] = {{"job", required_argument, NULL, 'j'},
@@ -117,14 +120,34 @@ static bool has_statistics(const struct inspect_rank *rank)
     return rank->text != NULL && rank->text[0] != '\n';
 }
 
+/* Receives that libucp keeps posted are none of the program. */
+static bool is_printed(const struct inspect_entry *entry)
+{
+    return entry->kind != INSPECT_POSTED || !(entry->flags & INSPECT_ENTRY_INTERNAL);
+}
+
+/* Does anything wait in this endpoint, as far as it is known? */
+static bool has_entries(const struct inspect_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->count; i++)
+        if (is_printed(&rank->entries[i]))
+            return true;
+    return false;
+}
+
 static void print_rank(const struct inspect_job *job, uint32_t at, bool stats, bool details)
 {
     const struct inspect_rank *rank = &job->ranks[at];
+    bool is_other = observed_is_other(job, at);
     char words[WORDS_MAX], line[OUTSIDE_MAX];
     uint64_t all = 0;
 
+    if (is_other && !has_entries(rank) && !(stats && has_statistics(rank)))
+        return;
     printf("rank %s  ", words_of_rank(rank, words));
     printf("%s  ", words_of_process(rank, words));
+    if (is_other)
+        printf("another endpoint, without messages of MPI  ");
     if (rank->how == INSPECT_ASKED && rank->state.call[0] != '\0') {
         printf("in %s", rank->state.call);
         if (details && outside_line(rank, line) != NULL)
@@ -137,7 +160,7 @@ static void print_rank(const struct inspect_job *job, uint32_t at, bool stats, b
     for (uint32_t i = 0; i < rank->count; i++) {
         const struct inspect_entry *entry = &rank->entries[i];
 
-        if (entry->kind == INSPECT_POSTED && entry->flags & INSPECT_ENTRY_INTERNAL)
+        if (!is_printed(entry))
             continue;
         printf("  %-10s  %s", inspect_kind_name(entry->kind),
                words_of_entry(job, at, entry, words));
@@ -184,11 +207,11 @@ static void print_job(const struct inspect_job *job, bool stats, bool details, b
     struct tm tm;
 
     strftime(now, sizeof now, "%H:%M:%S", localtime_r(&seconds, &tm));
-    printf("%s: %" PRIu32, job_title(job, true, title), job->count);
+    printf("%s: %" PRIu32, job_title(job, true, title), observed_ranks(job));
     if (job->size != INSPECT_NOBODY)
         printf(" of %" PRIu32 " ranks ", job->size);
     else
-        printf(" endpoint%s ", job->count == 1 ? "" : "s");
+        printf(" endpoint%s ", observed_ranks(job) == 1 ? "" : "s");
     if (cores)
         puts("in core files");
     else if (job->ranks[0].reported == NULL)

@@ -198,6 +198,7 @@ static void put_rank(FILE *out, const struct inspect_job *job, uint32_t at, cons
     put_field(out, "state", run);
     putc(',', out);
     put_field(out, "call", rank->state.call);
+    fprintf(out, ",\"other\":%s", truth(observed_is_other(job, at)));
     fprintf(out, ",\"caller\":%" PRIu64 ",\"threads\":%s,", rank->state.caller,
             truth(rank->state.flags & INSPECT_STATE_THREADS));
     put_still(out, rank);
