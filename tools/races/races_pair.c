@@ -14,53 +14,9 @@
 #include "base/array.h"
 #include "base/base.h"
 #include "base/mem.h"
+#include "tools/trace/trace_names.h"
 
-/* ---- names in a file ---- */
-
-enum name_kind { NAME_RECEIVE = 1, NAME_MESSAGE };
-
-struct name {
-    uint32_t kind, what; /* the event that posted the receive; the arrival of the message */
-    uint64_t id;
-};
-
-static uint64_t name_hash(const void *arg, const void *slot)
-{
-    const struct name *name = slot;
-
-    (void)arg;
-    return hash_spread(name->id ^ (uint64_t)name->kind << 60);
-}
-
-static bool name_is(const void *arg, const void *slot, const void *key)
-{
-    const struct name *name = slot, *wanted = key;
-
-    (void)arg;
-    return name->kind == wanted->kind && name->id == wanted->id;
-}
-
-static const struct hash_kind by_id = {sizeof(struct name), name_hash, name_is};
-
-static struct name *find_name(const struct pairs *p, enum name_kind kind, uint64_t id)
-{
-    const struct name wanted = {.kind = kind, .id = id};
-
-    return hash_find(&p->names, &by_id, NULL, name_hash(NULL, &wanted), &wanted);
-}
-
-static bool put_name(struct pairs *p, enum name_kind kind, uint64_t id, uint32_t what)
-{
-    const struct name name = {.kind = kind, .what = what, .id = id};
-    struct name *slot = find_name(p, kind, id);
-
-    if (slot == NULL)
-        return hash_add(&p->names, &by_id, NULL, &name) == 0;
-    slot->what = what;
-    return true;
-}
-
-/* ---- events ---- */
+/* ---- events: a receive names the one that posted it, and a message its arrival ---- */
 
 static struct half *add_half(struct halves *halves, const struct pairs *p, uint32_t peer,
                              const struct trace_event *e, uint32_t event)
@@ -94,25 +50,25 @@ static bool read_arrive(struct pairs *p, uint32_t peer, const struct trace_event
                         uint32_t event)
 {
     struct half *half = add_half(&p->arrivals, p, peer, e, event);
-    const struct name *posted;
+    uint32_t posted;
 
     if (half == NULL)
         return false;
     if (e->partner == 0)
-        return put_name(p, NAME_MESSAGE, e->entry, (uint32_t)(p->arrivals.count - 1));
-    posted = find_name(p, NAME_RECEIVE, e->partner);
-    half->post = posted != NULL ? posted->what : event;
+        return names_put(&p->names, NAME_MESSAGE, e->entry, (uint32_t)(p->arrivals.count - 1));
+    posted = names_find(&p->names, NAME_RECEIVE, e->partner);
+    half->post = posted != NAME_NONE ? posted : event;
     return true;
 }
 
 /* A receive that is posted, or gets a message that a probe has found: perhaps it takes a message that waited. */
 static bool read_post(struct pairs *p, uint64_t receive, uint64_t message, uint32_t event)
 {
-    const struct name *taken = message != 0 ? find_name(p, NAME_MESSAGE, message) : NULL;
+    uint32_t taken = message != 0 ? names_find(&p->names, NAME_MESSAGE, message) : NAME_NONE;
 
-    if (taken != NULL)
-        p->arrivals.all[taken->what].post = event;
-    return put_name(p, NAME_RECEIVE, receive, event);
+    if (taken != NAME_NONE)
+        p->arrivals.all[taken].post = event;
+    return names_put(&p->names, NAME_RECEIVE, receive, event);
 }
 
 static bool read_event(void *arg, uint32_t rank, uint64_t number, uint32_t peer,
@@ -134,7 +90,7 @@ static bool read_event(void *arg, uint32_t rank, uint64_t number, uint32_t peer,
     case TRACE_POST:
         return read_post(p, e->entry, e->partner, event);
     case TRACE_TAKE:
-        return find_name(p, NAME_MESSAGE, e->entry) == NULL ||
+        return names_find(&p->names, NAME_MESSAGE, e->entry) == NAME_NONE ||
                read_post(p, e->partner, e->entry, event);
     default:
         return true;

@@ -28,16 +28,10 @@
 #include "base/mem.h"
 #include "races.h"
 #include "races_pair.h"
+#include "tools/trace/trace_names.h"
 
 /* A message whose sender, or receiver, has no trace. */
 #define LEFT_OUT (RACES_NONE - 1)
-
-enum name_kind { NAME_SEND = 1, NAME_RECEIVE, NAME_MESSAGE };
-
-struct name {
-    uint32_t kind, what;
-    uint64_t id;
-};
 
 /* Each communicator is two of these: one for the tags of programs, and one for the tags of collectives. */
 struct comm {
@@ -72,46 +66,6 @@ struct reading {
 static uint32_t rank_number(const struct reading *r)
 {
     return r->run->traces.ranks[r->rank].info.rank;
-}
-
-/* ---- names in a file ---- */
-
-static uint64_t name_hash(const void *arg, const void *slot)
-{
-    const struct name *name = slot;
-
-    (void)arg;
-    return hash_spread(name->id ^ (uint64_t)name->kind << 60);
-}
-
-static bool name_is(const void *arg, const void *slot, const void *key)
-{
-    const struct name *name = slot, *wanted = key;
-
-    (void)arg;
-    return name->kind == wanted->kind && name->id == wanted->id;
-}
-
-static const struct hash_kind by_id = {sizeof(struct name), name_hash, name_is};
-
-static uint32_t find_name(const struct reading *r, enum name_kind kind, uint64_t id)
-{
-    const struct name wanted = {.kind = kind, .id = id};
-    const struct name *slot =
-        hash_find(&r->names, &by_id, NULL, name_hash(NULL, &wanted), &wanted);
-
-    return slot != NULL ? slot->what : RACES_NONE;
-}
-
-static bool put_name(struct reading *r, enum name_kind kind, uint64_t id, uint32_t what)
-{
-    const struct name name = {.kind = kind, .what = what, .id = id};
-    struct name *slot = hash_find(&r->names, &by_id, NULL, name_hash(NULL, &name), &name);
-
-    if (slot == NULL)
-        return hash_add(&r->names, &by_id, NULL, &name) == 0;
-    slot->what = what;
-    return true;
 }
 
 /* ---- communicators ---- */
@@ -338,7 +292,7 @@ static bool read_post(struct reading *r, const struct trace_event *e, uint64_t e
         (r->run->job.messages[message].to != r->rank || !is_free(r, message)))
         return true;
     number = add_receive(r, e, e->ignore, message);
-    if (number == RACES_NONE || !put_name(r, NAME_RECEIVE, e->entry, number))
+    if (number == RACES_NONE || !names_put(&r->names, NAME_RECEIVE, e->entry, number))
         return false;
     if (message != RACES_NONE)
         r->run->job.messages[message].receive = number;
@@ -350,7 +304,7 @@ static bool read_post(struct reading *r, const struct trace_event *e, uint64_t e
 /* A probe has found a message; a matched one claims it next. */
 static bool read_peek(struct reading *r, const struct trace_event *e)
 {
-    uint32_t message = find_name(r, NAME_MESSAGE, e->partner), number;
+    uint32_t message = names_find(&r->names, NAME_MESSAGE, e->partner), number;
 
     r->last_look = r->last_peek = RACES_NONE;
     if (message >= LEFT_OUT || r->run->job.messages[message].to != r->rank)
@@ -365,7 +319,7 @@ static bool read_peek(struct reading *r, const struct trace_event *e)
 
 static bool read_claim(struct reading *r, const struct trace_event *e)
 {
-    uint32_t message = find_name(r, NAME_MESSAGE, e->entry), number = r->last_peek;
+    uint32_t message = names_find(&r->names, NAME_MESSAGE, e->entry), number = r->last_peek;
 
     r->last_peek = RACES_NONE;
     if (message == LEFT_OUT)
@@ -393,7 +347,7 @@ static bool read_claim(struct reading *r, const struct trace_event *e)
 
 static bool read_received(struct reading *r, const struct trace_event *e)
 {
-    uint32_t number = find_name(r, NAME_RECEIVE, e->entry);
+    uint32_t number = names_find(&r->names, NAME_RECEIVE, e->entry);
 
     if ((int32_t)(uint32_t)e->tag >= 0 || number == RACES_NONE)
         return true;
@@ -403,17 +357,17 @@ static bool read_received(struct reading *r, const struct trace_event *e)
 /* Synchronous sends are the only sends that are reported. */
 static bool read_reported(struct reading *r, const struct trace_event *e)
 {
-    uint32_t number = find_name(r, NAME_RECEIVE, e->entry);
+    uint32_t number = names_find(&r->names, NAME_RECEIVE, e->entry);
 
     if (number != RACES_NONE)
         return add_op(r, RACES_REPORT, number);
-    number = find_name(r, NAME_SEND, e->entry);
+    number = names_find(&r->names, NAME_SEND, e->entry);
     return number == RACES_NONE || add_op(r, RACES_SENT, number);
 }
 
 static bool read_cancel(struct reading *r, const struct trace_event *e)
 {
-    uint32_t number = find_name(r, NAME_RECEIVE, e->entry);
+    uint32_t number = names_find(&r->names, NAME_RECEIVE, e->entry);
 
     return number == RACES_NONE || r->run->job.receives[number].message != RACES_NONE ||
            add_op(r, RACES_CANCEL, number);
@@ -469,7 +423,8 @@ static bool is_found_probe(const struct reading *r, uint64_t number)
 static bool read_event(struct reading *r, const struct trace_event *e)
 {
     struct races_job *job = &r->run->job;
-    uint32_t number = e->partner != 0 ? find_name(r, NAME_RECEIVE, e->partner) : r->last_look;
+    uint32_t number =
+        e->partner != 0 ? names_find(&r->names, NAME_RECEIVE, e->partner) : r->last_look;
     const struct races_message *message;
     struct races_receive *receive;
 
@@ -531,12 +486,13 @@ static bool read_one(struct reading *r, const struct trace_event *e, uint64_t ev
     case TRACE_SEND:
         return read_send(r, event);
     case TRACE_LEAVE:
-        return r->last_send == RACES_NONE || put_name(r, NAME_SEND, e->partner, r->last_send);
+        return r->last_send == RACES_NONE ||
+               names_put(&r->names, NAME_SEND, e->partner, r->last_send);
     case TRACE_POST:
         return read_post(r, e, event);
     case TRACE_ARRIVE:
         return e->entry == 0 || r->of_event[event] == RACES_NONE ||
-               put_name(r, NAME_MESSAGE, e->entry, r->of_event[event]);
+               names_put(&r->names, NAME_MESSAGE, e->entry, r->of_event[event]);
     case TRACE_PEEK:
         return e->partner == 0 || read_peek(r, e);
     case TRACE_CLAIM:

@@ -13,57 +13,7 @@
 
 #include "base/array.h"
 #include "base/base.h"
-
-/* ---- names in a file: of receives, messages, sends ---- */
-
-enum name_kind { NAME_SEND = 1, NAME_RECV, NAME_MESSAGE };
-
-struct name {
-    uint32_t kind, half;
-    uint64_t id;
-};
-
-static uint64_t name_hash(const void *arg, const void *slot)
-{
-    const struct name *name = slot;
-
-    (void)arg;
-    return hash_spread(name->id ^ (uint64_t)name->kind << 60);
-}
-
-static bool name_is(const void *arg, const void *slot, const void *key)
-{
-    const struct name *name = slot, *wanted = key;
-
-    (void)arg;
-    return name->kind == wanted->kind && name->id == wanted->id;
-}
-
-static const struct hash_kind by_id = {sizeof(struct name), name_hash, name_is};
-
-static struct name *names_slot(const struct hash *names, const struct name *name)
-{
-    return hash_find(names, &by_id, NULL, name_hash(NULL, name), name);
-}
-
-/* JOB_NOBODY: there is none. */
-static uint32_t names_find(const struct hash *names, enum name_kind kind, uint64_t id)
-{
-    const struct name *slot = names_slot(names, &(struct name){.kind = kind, .id = id});
-
-    return slot != NULL ? slot->half : JOB_NOBODY;
-}
-
-static bool names_put(struct hash *names, enum name_kind kind, uint64_t id, uint32_t half)
-{
-    const struct name name = {.kind = kind, .half = half, .id = id};
-    struct name *slot = names_slot(names, &name);
-
-    if (slot == NULL)
-        return hash_add(names, &by_id, NULL, &name) == 0;
-    slot->half = half;
-    return true;
-}
+#include "trace_names.h"
 
 /* ---- events ---- */
 
@@ -186,7 +136,7 @@ static void read_sent(struct reading *r, const struct trace_event *e)
 /* Receive number id has met this half. */
 static void meet(struct reading *r, uint64_t id, uint32_t half, uint64_t time)
 {
-    uint32_t post = names_find(&r->names, NAME_RECV, id);
+    uint32_t post = names_find(&r->names, NAME_RECEIVE, id);
 
     if (post != JOB_NOBODY) {
         r->posts[post].half = half;
@@ -204,7 +154,7 @@ static bool add_post(struct reading *r, uint64_t id, uint32_t half)
         return false;
     r->posts[r->post_count] = (struct post){
         .time = r->now, .event = r->job->ranks[r->rank].events, .half = JOB_NOBODY};
-    if (!names_put(&r->names, NAME_RECV, id, (uint32_t)r->post_count++))
+    if (!names_put(&r->names, NAME_RECEIVE, id, (uint32_t)r->post_count++))
         return false;
     if (half != JOB_NOBODY)
         meet(r, id, half, r->now);
@@ -259,7 +209,7 @@ static bool read_take(struct reading *r, const struct trace_event *e)
 
 static void read_received(struct reading *r, const struct trace_event *e)
 {
-    uint32_t post = names_find(&r->names, NAME_RECV, e->entry);
+    uint32_t post = names_find(&r->names, NAME_RECEIVE, e->entry);
     struct job_message *half;
 
     if (post == JOB_NOBODY || r->posts[post].half == JOB_NOBODY)
@@ -359,7 +309,7 @@ static bool read_step(struct reading *r, const struct trace_event *e)
     bool is_send = e->type == TRACE_RTS || e->type == TRACE_DATA || e->type == TRACE_MATCH ||
                    e->type == TRACE_LOCK || e->type == TRACE_GRANT || e->type == TRACE_LOST ||
                    e->type == TRACE_PULLED || e->type == TRACE_WRITE;
-    uint32_t number = names_find(&r->names, is_send ? NAME_SEND : NAME_RECV, e->entry);
+    uint32_t number = names_find(&r->names, is_send ? NAME_SEND : NAME_RECEIVE, e->entry);
 
     if (!array_reserve(job->steps, r->step_capacity, job->step_count + 1))
         return false;

@@ -25,8 +25,6 @@ struct depth_change {
     uint32_t rank, posted, unexpected;
 };
 
-struct name;
-
 /* The receives, messages and sends that a file names. */
 struct reading {
     struct job *job;
