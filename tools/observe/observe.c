@@ -292,7 +292,7 @@ static void time_used(struct finder *finder, const struct inspect_rank *rank, ui
         finder->others_ns -= min_size(clock_thread() - begin_ns, finder->others_ns);
 }
 
-/* Reads the threads of ranks that have answered, once all have.  Of several pages of a process only the component's
+/* Reads the threads of ranks that have answered, once all have.  If a process has several pages, only the component's
  * lists threads that have communicated. */
 static int read_tasks(struct finder *finder)
 {

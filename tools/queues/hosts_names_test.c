@@ -50,7 +50,7 @@ static void test_lists_are_written_in_full(UNUSED void **state)
     }
 }
 
-/* Of all programs these are there. */
+/* The programs that are there. */
 static bool has_program(const char *program)
 {
     return strcmp(program, "rsh") == 0 || strcmp(program, "/opt/enter") == 0 ||

@@ -126,7 +126,7 @@ static bool is_printed(const struct inspect_entry *entry)
     return entry->kind != INSPECT_POSTED || !(entry->flags & INSPECT_ENTRY_INTERNAL);
 }
 
-/* Does anything wait in this endpoint, as far as it is known? */
+/* Is it known that anything waits in this endpoint? */
 static bool has_entries(const struct inspect_rank *rank)
 {
     for (uint32_t i = 0; i < rank->count; i++)
