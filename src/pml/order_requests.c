@@ -14,6 +14,20 @@ static bool is_active(const ompi_request_t *request)
     return request->req_state != OMPI_REQUEST_INACTIVE && !order_is_withheld(request);
 }
 
+/* A wait is no event.  In the record it has ended, unless the rank was killed there: then the rank goes on freely here. */
+static int order_req_wait(ompi_request_t **request, ompi_status_public_t *status)
+{
+    (void)order_can_end(1, request);
+    return pml_order.usual.req_wait(request, status);
+}
+
+static int order_req_wait_all(size_t count, ompi_request_t **requests,
+                              ompi_status_public_t *statuses)
+{
+    (void)order_can_end(count, requests);
+    return pml_order.usual.req_wait_all(count, requests, statuses);
+}
+
 /* Nothing was complete: nothing is, whatever has come. */
 static void hold_back(struct order_lane *lane, size_t count, ompi_request_t **requests)
 {
@@ -53,7 +67,7 @@ static OUT_OF_LINE int test_event(ompi_request_t **request, int *done,
         err = pml_order.usual.req_test(request, done, status);
     } else if (outcome.result == REPLAY_FALSE) {
         hold_back(lane, 1, request);
-    } else if (outcome.result == REPLAY_TRUE && !order_is_withheld(*request)) {
+    } else if (outcome.result == REPLAY_TRUE && order_can_end(1, request)) {
         err = end_one(request, status);
         *done = 1;
     } else {
@@ -86,14 +100,6 @@ static int order_req_test(ompi_request_t **request, int *done, ompi_status_publi
     return err;
 }
 
-static bool has_withheld(size_t count, ompi_request_t **requests)
-{
-    for (size_t i = 0; i < count; i++)
-        if (order_is_withheld(requests[i]))
-            return true;
-    return false;
-}
-
 static int order_req_test_all(size_t count, ompi_request_t **requests, int *done,
                               ompi_status_public_t *statuses)
 {
@@ -109,7 +115,7 @@ static int order_req_test_all(size_t count, ompi_request_t **requests, int *done
         err = pml_order.usual.req_test_all(count, requests, done, statuses);
     } else if (outcome.result == REPLAY_FALSE) {
         hold_back(lane, count, requests);
-    } else if (outcome.result == REPLAY_TRUE && !has_withheld(count, requests)) {
+    } else if (outcome.result == REPLAY_TRUE && order_can_end(count, requests)) {
         for (size_t i = 0; i < count; i++)
             pml_wait(requests[i]);
         do
@@ -127,7 +133,7 @@ static int order_req_test_all(size_t count, ompi_request_t **requests, int *done
 /* May the request of a recorded index have been completed? */
 static bool is_possible(uint64_t index, size_t count, ompi_request_t **requests)
 {
-    return index < count && is_active(requests[index]);
+    return index < count && order_can_end(1, &requests[index]) && is_active(requests[index]);
 }
 
 static bool none_is_active(size_t count, ompi_request_t **requests)
@@ -339,7 +345,7 @@ static int order_get_status(MPI_Request request, int *flag, MPI_Status *status)
         err = usual_get_status(request, flag, status);
     } else if (outcome.result == REPLAY_FALSE) {
         hold_back(lane, 1, &request);
-    } else if (outcome.result == REPLAY_TRUE && !order_is_withheld(request)) {
+    } else if (outcome.result == REPLAY_TRUE && order_can_end(1, &request)) {
         pml_wait(request);
         do
             err = usual_get_status(request, flag, status);
@@ -349,6 +355,8 @@ static int order_get_status(MPI_Request request, int *flag, MPI_Status *status)
         err = usual_get_status(request, flag, status);
     }
     order_record(lane, &now, order_outcome(*flag ? REPLAY_TRUE : REPLAY_FALSE, 0));
+    if (pml_order.is_traced && *flag)
+        order_trace_status(request);
     order_event_ends(lane);
     return err;
 }
@@ -391,6 +399,8 @@ void order_preload_leave(void)
 
 void order_requests_take(void)
 {
+    const struct replay_judge *judge = pml_order.main.events.judge;
+
     pml_order.usual = ompi_request_functions;
     ompi_request_functions.req_test = order_req_test;
     ompi_request_functions.req_test_any = order_req_test_any;
@@ -398,4 +408,8 @@ void order_requests_take(void)
     ompi_request_functions.req_test_some = order_req_test_some;
     ompi_request_functions.req_wait_any = order_req_wait_any;
     ompi_request_functions.req_wait_some = order_req_wait_some;
+    if (judge == NULL || !replay_judge_is_cut(judge))
+        return;
+    ompi_request_functions.req_wait = order_req_wait;
+    ompi_request_functions.req_wait_all = order_req_wait_all;
 }
