@@ -23,9 +23,12 @@
 enum order_event {
     ORDER_EXACT = 1, /* its number counts the program's exact receives */
     ORDER_WILD = 2,  /* its number counts the writer's receives, or is 0 */
-    ORDER_WITHHELD = 4
+    ORDER_WITHHELD = 4,
+    ORDER_OPEN = 8, /* withheld, as it has no match in the record */
+    ORDER_LATER =
+        16 /* withheld, as an open one that was posted before it accepts whatever it accepts */
 };
-#define ORDER_SHIFT 3
+#define ORDER_SHIFT 5
 
 /* A sequence of events, which one thread makes: the whole program's, or, with threads, one communicator's. */
 struct order_lane {
@@ -179,6 +182,16 @@ static inline bool order_is_withheld(const ompi_request_t *request)
            ((const pml_recv_t *)request)->own.event & ORDER_WITHHELD;
 }
 
+/* In the replay of a record that was cut short: a receive of this source and tag, or a probe, has met a message, so the receives
+ * of the same that were posted before have met theirs.  Those that are withheld because they are later than an open one are posted
+ * here. */
+void order_post_later(struct order_lane *lane, int src, int tag,
+                      const ompi_communicator_t *comm);
+
+/* Will these requests end?  Those that are withheld because they are later than an open one are posted.  False: one of them is
+ * withheld for another reason. */
+bool order_can_end(size_t count, ompi_request_t **requests);
+
 /* An event has happened. */
 static inline void order_event_ends(struct order_lane *lane)
 {
@@ -221,6 +234,9 @@ void order_trace_start(void);
 /* The last event is this receive, which was posted; or a probe that has found a message. */
 void order_trace_recv(const pml_recv_t *recv);
 void order_trace_probe(void);
+
+/* A call has reported this request as complete, which stays as it is. */
+void order_trace_status(const ompi_request_t *request);
 
 /* As pml_recv(); is_event: it is the last event. */
 int order_trace_blocking(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,

@@ -9,8 +9,10 @@ static bool is_found(struct order_lane *lane, const struct replay_signature *now
                      const struct replay_outcome *outcome, int src, int tag,
                      const ompi_communicator_t *comm)
 {
-    if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, src, tag, comm))
+    if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, src, tag, comm)) {
+        order_post_later(lane, replay_source(outcome), replay_tag(outcome), comm);
         return true;
+    }
     order_refuse(lane, now, comm, order_why_not(outcome));
     return false;
 }

@@ -5,18 +5,24 @@
  * Invariants
  *   I1  a request whose own.event has ORDER_WITHHELD is in withheld of its lane, and not posted
  *   I2  withheld is in the order in which the program has posted
+ *
+ * In a record that was cut short, a receive may be open because its rank was killed.  It is posted at the end of the record.  A
+ * receive without wildcards that was posted after it, and that it would come before for every message, may not be posted
+ * earlier: it is withheld as well.
  */
 #include "pml/order.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define ORDER_REASONS ((uint64_t)(ORDER_WITHHELD | ORDER_OPEN | ORDER_LATER))
+
 static ompi_request_cancel_fn_t usual_cancel;
 
 /* ---- receives that no message came for ---- */
 
 /* False: no memory. */
-static bool withhold(struct order_lane *lane, pml_recv_t *recv)
+static bool withhold(struct order_lane *lane, pml_recv_t *recv, uint64_t why)
 {
     if (lane->withheld.count == lane->withheld.slots) {
         size_t slots = 2 * lane->withheld.slots + 16;
@@ -27,7 +33,7 @@ static bool withhold(struct order_lane *lane, pml_recv_t *recv)
         lane->withheld.recvs = more;
         lane->withheld.slots = slots;
     }
-    recv->own.event |= ORDER_WITHHELD;
+    recv->own.event |= ORDER_WITHHELD | why;
     lane->withheld.recvs[lane->withheld.count++] = recv;
     return true;
 }
@@ -36,7 +42,7 @@ static void withheld_remove(struct order_lane *lane, pml_recv_t *recv)
 {
     size_t i = 0;
 
-    recv->own.event &= ~(uint64_t)ORDER_WITHHELD;
+    recv->own.event &= ~ORDER_REASONS;
     while (i < lane->withheld.count && lane->withheld.recvs[i] != recv)
         i++;
     if (i == lane->withheld.count)
@@ -46,23 +52,95 @@ static void withheld_remove(struct order_lane *lane, pml_recv_t *recv)
             (lane->withheld.count - i) * sizeof lane->withheld.recvs[0]);
 }
 
+/* As the program has asked for it. */
+static void post_withheld(pml_recv_t *recv)
+{
+    recv->own.event &= ~ORDER_REASONS;
+    if (pml_recv_start(recv) == OMPI_SUCCESS)
+        return;
+    recv->super.req_base.req_ompi.req_status.MPI_ERROR = MPI_ERR_OTHER;
+    pml_request_complete(&recv->super.req_base, &recv->own);
+}
+
 void order_go_free(struct replay_lane *events)
 {
     struct order_lane *lane = (struct order_lane *)events;
 
     events->is_free = true;
+    for (size_t i = 0; i < lane->withheld.count; i++)
+        post_withheld(lane->withheld.recvs[i]);
+    lane->withheld.count = 0;
+}
+
+/* ---- receives that are later than one that is open ---- */
+
+/* Does this receive accept every message that one without wildcards accepts? */
+static bool accepts(const pml_recv_t *by, int src, int tag, const ompi_communicator_t *comm)
+{
+    const mca_pml_base_request_t *base = &by->super.req_base;
+
+    return base->req_comm == comm &&
+           (base->req_peer == OMPI_ANY_SOURCE || base->req_peer == src) &&
+           (base->req_tag == OMPI_ANY_TAG || base->req_tag == tag);
+}
+
+static bool is_later(const struct order_lane *lane, int src, int tag,
+                     const ompi_communicator_t *comm)
+{
+    for (size_t i = 0; i < lane->withheld.count; i++)
+        if (lane->withheld.recvs[i]->own.event & ORDER_OPEN &&
+            accepts(lane->withheld.recvs[i], src, tag, comm))
+            return true;
+    return false;
+}
+
+void order_post_later(struct order_lane *lane, int src, int tag,
+                      const ompi_communicator_t *comm)
+{
+    size_t kept = 0;
+
     for (size_t i = 0; i < lane->withheld.count; i++) {
         pml_recv_t *recv = lane->withheld.recvs[i];
-        int err;
 
-        recv->own.event &= ~(uint64_t)ORDER_WITHHELD;
-        err = pml_recv_start(recv);
-        if (err == OMPI_SUCCESS)
-            continue;
-        recv->super.req_base.req_ompi.req_status.MPI_ERROR = MPI_ERR_OTHER;
-        pml_request_complete(&recv->super.req_base, &recv->own);
+        if (recv->own.event & ORDER_LATER && accepts(recv, src, tag, comm))
+            post_withheld(recv);
+        else
+            lane->withheld.recvs[kept++] = recv;
     }
-    lane->withheld.count = 0;
+    lane->withheld.count = kept;
+}
+
+/* An open receive was cancelled: those that were later than this one alone are posted. */
+static void post_freed(struct order_lane *lane)
+{
+    for (size_t i = 0; i < lane->withheld.count;) {
+        const mca_pml_base_request_t *base = &lane->withheld.recvs[i]->super.req_base;
+
+        if (!(lane->withheld.recvs[i]->own.event & ORDER_LATER) ||
+            is_later(lane, base->req_peer, base->req_tag, base->req_comm))
+            i++;
+        else
+            order_post_later(lane, base->req_peer, base->req_tag, base->req_comm);
+    }
+}
+
+bool order_can_end(size_t count, ompi_request_t **requests)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < count; i++) {
+        pml_recv_t *recv = (pml_recv_t *)requests[i];
+        const mca_pml_base_request_t *base = &recv->super.req_base;
+        struct order_lane *lane;
+
+        if (!order_is_withheld(requests[i]))
+            continue;
+        lane = order_lane_posted(recv);
+        if (lane != NULL && recv->own.event & ORDER_LATER)
+            order_post_later(lane, base->req_peer, base->req_tag, base->req_comm);
+        all = all && !order_is_withheld(requests[i]);
+    }
+    return all;
 }
 
 /* ---- receives ---- */
@@ -73,6 +151,7 @@ struct plan {
     uint64_t event;          /* own.event */
     int src, tag;            /* what is posted */
     bool is_withheld;
+    uint64_t why; /* ORDER_OPEN, ORDER_LATER or 0: cancelled */
 };
 
 static void plan_recorded(struct order_lane *lane, struct plan *plan,
@@ -82,6 +161,7 @@ static void plan_recorded(struct order_lane *lane, struct plan *plan,
     if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, plan->src, plan->tag, comm)) {
         plan->src = replay_source(outcome);
         plan->tag = replay_tag(outcome);
+        order_post_later(lane, plan->src, plan->tag, comm);
     } else if (outcome->result == REPLAY_OPEN &&
                replay_judge_is_beginning(lane->events.judge)) {
         return; /* any message may come for it */
@@ -90,6 +170,7 @@ static void plan_recorded(struct order_lane *lane, struct plan *plan,
     } else if ((outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED) &&
                now->kind != REPLAY_RECV) {
         plan->is_withheld = true;
+        plan->why = outcome->result == REPLAY_OPEN ? ORDER_OPEN : 0;
     } else {
         order_refuse(lane, now, comm, order_why_not(outcome));
     }
@@ -109,6 +190,21 @@ static struct plan plan_wild(struct order_lane *lane, struct plan plan, enum rep
     return plan;
 }
 
+/* It is not in the record, unless it was cancelled in time.  A blocking one has a message where the record goes on. */
+static void plan_exact(struct order_lane *lane, struct plan *plan, enum replay_kind kind,
+                       const ompi_communicator_t *comm)
+{
+    if (replay_judge_is_cancelled(lane->events.judge, lane->receives)) {
+        plan->is_withheld = true;
+    } else if (kind == REPLAY_RECV) {
+        order_post_later(lane, plan->src, plan->tag, comm);
+    } else if (replay_judge_is_cut(lane->events.judge) &&
+               is_later(lane, plan->src, plan->tag, comm)) {
+        plan->is_withheld = true;
+        plan->why = ORDER_LATER;
+    }
+}
+
 static inline struct plan plan_of(enum replay_kind kind, int src, int tag,
                                   ompi_communicator_t *comm)
 {
@@ -122,8 +218,8 @@ static inline struct plan plan_of(enum replay_kind kind, int src, int tag,
     if (is_wild)
         return plan_wild(plan.lane, plan, kind, comm);
     plan.event = ++plan.lane->receives << ORDER_SHIFT | ORDER_EXACT;
-    plan.is_withheld = replay_lane_is_replaying(&plan.lane->events) &&
-                       replay_judge_is_cancelled(plan.lane->events.judge, plan.lane->receives);
+    if (unlikely(replay_lane_is_replaying(&plan.lane->events)))
+        plan_exact(plan.lane, &plan, kind, comm);
     return plan;
 }
 
@@ -163,6 +259,7 @@ static int cancel_withheld(struct order_lane *lane, pml_recv_t *recv)
     mca_pml_base_request_t *base = &recv->super.req_base;
 
     withheld_remove(lane, recv);
+    post_freed(lane);
     base->req_ompi.req_status._cancelled = 1;
     base->req_ompi.req_status._ucount = 0;
     if (recv->own.event & ORDER_EXACT)
@@ -179,8 +276,11 @@ static int order_cancel(ompi_request_t *request, int flag)
 
     if (is_event && pml.may_share)
         (void)order_lane_of_comm(recv->super.req_base.req_comm); /* notes a second thread */
-    if (flag && lane != NULL && recv->own.event & ORDER_WITHHELD)
+    if (flag && lane != NULL && recv->own.event & ORDER_WITHHELD &&
+        !(recv->own.event & ORDER_LATER))
         return cancel_withheld(lane, recv);
+    if (lane != NULL)
+        (void)order_can_end(1, &request);
     /* its receive has a match in the record */
     if (lane != NULL && replay_lane_is_replaying(&lane->events))
         return OMPI_SUCCESS;
@@ -227,7 +327,7 @@ static int irecv_planned(const struct plan *plan, void *buf, size_t count,
         recv->super.req_base.req_ompi.req_complete_cb = wild_completed;
     if (!plan->is_withheld)
         err = start_traced(recv);
-    else if (!withhold(plan->lane, recv))
+    else if (!withhold(plan->lane, recv, plan->why))
         err = OMPI_ERR_OUT_OF_RESOURCE;
     if (err != OMPI_SUCCESS) {
         recv->super.req_base.req_ompi.req_complete_cb = NULL;
@@ -337,7 +437,7 @@ static int start_recv(ompi_request_t *request)
         request->req_complete_cb = wild_completed;
     if (plan.is_withheld) {
         pml_persistent_begin(base);
-        err = withhold(plan.lane, recv) ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
+        err = withhold(plan.lane, recv, plan.why) ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
         order_event_ends(plan.lane);
         return err;
     }

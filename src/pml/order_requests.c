@@ -14,6 +14,20 @@ static bool is_active(const ompi_request_t *request)
     return request->req_state != OMPI_REQUEST_INACTIVE && !order_is_withheld(request);
 }
 
+/* A wait is no event.  In the record it has ended, unless the rank was killed there: then the rank goes on freely here. */
+static int order_req_wait(ompi_request_t **request, ompi_status_public_t *status)
+{
+    (void)order_can_end(1, request);
+    return pml_order.usual.req_wait(request, status);
+}
+
+static int order_req_wait_all(size_t count, ompi_request_t **requests,
+                              ompi_status_public_t *statuses)
+{
+    (void)order_can_end(count, requests);
+    return pml_order.usual.req_wait_all(count, requests, statuses);
+}
+
 /* Nothing was complete: nothing is, whatever has come. */
 static void hold_back(struct order_lane *lane, size_t count, ompi_request_t **requests)
 {
@@ -35,14 +49,6 @@ static int end_one(ompi_request_t **request, ompi_status_public_t *status)
         err = pml_order.usual.req_test(request, &done, status);
     while (err == OMPI_SUCCESS && !done);
     return err;
-}
-
-static bool has_withheld(size_t count, ompi_request_t **requests)
-{
-    for (size_t i = 0; i < count; i++)
-        if (order_is_withheld(requests[i]))
-            return true;
-    return false;
 }
 
 /* MPI_Test, MPI_Testall, or MPI_Request_get_status. */
@@ -68,7 +74,7 @@ static int flag_event(const struct flag_call *call, int *done)
         err = call->usual(call, done);
     } else if (outcome.result == REPLAY_FALSE) {
         hold_back(lane, call->count, call->requests);
-    } else if (outcome.result == REPLAY_TRUE && !has_withheld(call->count, call->requests)) {
+    } else if (outcome.result == REPLAY_TRUE && order_can_end(call->count, call->requests)) {
         for (size_t i = 0; i < call->count; i++)
             pml_wait(call->requests[i]);
         do
@@ -130,7 +136,7 @@ static int order_req_test_all(size_t count, ompi_request_t **requests, int *done
 /* May the request of a recorded index have been completed? */
 static bool is_possible(uint64_t index, size_t count, ompi_request_t **requests)
 {
-    return index < count && is_active(requests[index]);
+    return index < count && order_can_end(1, &requests[index]) && is_active(requests[index]);
 }
 
 static bool none_is_active(size_t count, ompi_request_t **requests)
@@ -334,10 +340,15 @@ static int usual_flag(const struct flag_call *call, int *flag)
 
 static int order_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
+    int err;
+
     if (request == NULL || flag == NULL || request->req_state == OMPI_REQUEST_INACTIVE)
         return usual_get_status(request, flag, status);
-    return flag_event(&(struct flag_call){REPLAY_GET_STATUS, usual_flag, 1, &request, status},
-                      flag);
+    err = flag_event(&(struct flag_call){REPLAY_GET_STATUS, usual_flag, 1, &request, status},
+                     flag);
+    if (pml_order.is_traced && *flag)
+        order_trace_status(request);
+    return err;
 }
 
 /* Open MPI's own function.  A lookup in the whole process would find the preloaded one. */
@@ -378,6 +389,8 @@ void order_preload_leave(void)
 
 void order_requests_take(void)
 {
+    const struct replay_judge *judge = pml_order.main.events.judge;
+
     pml_order.usual = ompi_request_functions;
     ompi_request_functions.req_test = order_req_test;
     ompi_request_functions.req_test_any = order_req_test_any;
@@ -385,4 +398,8 @@ void order_requests_take(void)
     ompi_request_functions.req_test_some = order_req_test_some;
     ompi_request_functions.req_wait_any = order_req_wait_any;
     ompi_request_functions.req_wait_some = order_req_wait_some;
+    if (judge == NULL || !replay_judge_is_cut(judge))
+        return;
+    ompi_request_functions.req_wait = order_req_wait;
+    ompi_request_functions.req_wait_all = order_req_wait_all;
 }

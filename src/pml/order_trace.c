@@ -3,7 +3,8 @@
  * order_trace.c - what the program sees goes to the trace, if there are a record and a trace: for mbx races.
  *
  *   receive or probe of the record   its number, and where the program has called it
- *   MPI_Wait, MPI_Test, MPI_Recv     which receives and synchronous sends it reports as complete
+ *   MPI_Wait, MPI_Test, MPI_Recv,    which receives and synchronous sends it reports as complete
+ *   MPI_Request_get_status
  *   send                             where the program has called it
  *   either, after further events     the number of the last event
  *
@@ -114,6 +115,16 @@ static bool is_report(mbx_request handle, const ompi_request_t *request)
 static void report_one(mbx_request handle, const ompi_request_t *request)
 {
     if (!is_report(handle, request))
+        return;
+    note(MBX_NOTE_REPORTED, handle, 0);
+    note_progress();
+}
+
+void order_trace_status(const ompi_request_t *request)
+{
+    mbx_request handle = handle_of(request);
+
+    if (handle == 0)
         return;
     note(MBX_NOTE_REPORTED, handle, 0);
     note_progress();

@@ -37,7 +37,7 @@ bool replay_lane_close(struct replay_lane *lane, uint64_t held)
     bool is_right = !replay_lane_is_replaying(lane) ||
                     replay_judge_ends(lane->judge, held, lane->user->goes_on);
 
-    replay_write_close(lane->writer);
+    (void)replay_write_close(lane->writer); /* a line has said what is missing */
     replay_judge_close(lane->judge);
     lane->writer = NULL;
     lane->judge = NULL;

@@ -107,11 +107,12 @@ uint16_t places_number(struct replay_places *p, const char *folder, uint32_t ran
                                  : place_add(p, folder, rank, address);
 }
 
-void places_fini(struct replay_places *p)
+int places_fini(struct replay_places *p)
 {
-    if (p->is_open)
-        sys_close(p->fd);
+    int err = p->is_open && sys_close(p->fd) < 0 ? -errno : 0;
+
     hash_fini(&p->known);
+    return err;
 }
 
 /* ---- reading ---- */

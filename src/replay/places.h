@@ -27,7 +27,8 @@ struct replay_places {
 /* The number of the place of the call of MPI that this thread is in; 0: it is not known. */
 uint16_t places_number(struct replay_places *p, const char *folder, uint32_t rank);
 
-void places_fini(struct replay_places *p);
+/* 0; a negative errno if the file may not have all lines. */
+int places_fini(struct replay_places *p);
 
 /* All places of a record, up to a line that is wrong. */
 struct replay_read_places {

@@ -283,8 +283,9 @@ void replay_write_flag(struct replay_writer *w, enum replay_flags flag);
 /* Events so far. */
 uint64_t replay_write_events(const struct replay_writer *w);
 
-/* The record is complete, or, with REPLAY_BEGINNING, ends here.  NULL is allowed. */
-void replay_write_close(struct replay_writer *w);
+/* The record is complete, or, with REPLAY_BEGINNING, ends here.  NULL is allowed.  0; a negative errno if some of it could not be
+ * written, which a line has said unless REPLAY_BEGINNING is set. */
+int replay_write_close(struct replay_writer *w);
 
 /* ---- read.c ---- */
 

@@ -408,7 +408,7 @@ static void a_full_disk_ends_the_record_alone(UNUSED void **state)
         replay_write_event(w, &s, &outcome);
         events[i] = (struct replay_event){.signature = s, .outcome = outcome};
     }
-    replay_write_close(w);
+    assert_int_equal(replay_write_close(w), -ENOSPC);
     assert_non_null(strstr(said, "record: rank 2: no space left in "));
     assert_non_null(strstr(said, "; the program continues"));
     reader = open_reader();
@@ -459,6 +459,35 @@ static void what_is_no_record_is_refused(UNUSED void **state)
     assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
     assert_non_null(strstr(error, "it ends too early"));
     close(fd);
+}
+
+/* Whoever makes the beginning of an order, as mbx explore does, learns why it is not there, and says it. */
+static void a_beginning_that_cannot_be_written_is_told_by_its_writer(void **state)
+{
+    const struct replay_signature test = {.requests = 1, .kind = REPLAY_TEST};
+    struct replay_writer *w = open_writer();
+
+    (void)state;
+    said[0] = '\0';
+    replay_write_flag(w, REPLAY_BEGINNING);
+    replay_write_event(w, &test, &(struct replay_outcome){.result = REPLAY_FALSE});
+    assert_int_equal(sys_fail_name("write", 1, ENOSPC), 0);
+    assert_int_equal(replay_write_close(w), -ENOSPC);
+    assert_string_equal(said, "");
+}
+
+/* Some file systems say only here that there was no space. */
+static void a_file_that_cannot_be_closed_is_told(void **state)
+{
+    struct replay_writer *w = open_writer();
+
+    (void)state;
+    assert_int_equal(replay_write_close(w), 0);
+    unlink(path_of("rank-2.mbxrec"));
+    w = open_writer();
+    assert_int_equal(sys_fail_name("close", 1, EDQUOT), 0);
+    assert_int_equal(replay_write_close(w), -EDQUOT);
+    assert_non_null(strstr(said, "; some of the record may be missing"));
 }
 
 /* ---- places ---- */
@@ -624,6 +653,8 @@ int main(void)
         TEST(an_error_before_the_end_of_a_killed_rank_is_no_outcome),
         TEST(the_commit_that_holds_is_not_written),
         TEST(a_full_disk_ends_the_record_alone),
+        TEST(a_beginning_that_cannot_be_written_is_told_by_its_writer),
+        TEST(a_file_that_cannot_be_closed_is_told),
         TEST(records_are_private_and_new),
         TEST(a_place_is_an_address_in_a_file),
         TEST(lines_that_are_no_place_end_the_places),

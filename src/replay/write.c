@@ -45,6 +45,7 @@ struct replay_writer {
     struct replay_signature signatures[FORMAT_SIGNATURES]; /* kind 0: not defined */
     struct replay_tail tail; /* its word is NULL, or in item items - 1 */
     unsigned slot;           /* the number of tail.is */
+    int err;                 /* why nothing can be written any more, or 0 */
     uint64_t posts[FORMAT_RING];
     struct replay_places places;
     struct code code;
@@ -99,8 +100,11 @@ static void writer_cut(struct replay_writer *w, int err)
     if (w->flags & REPLAY_CUT)
         return;
     w->flags |= REPLAY_CUT;
+    w->err = err;
     w->tail.word = NULL; /* nothing is added any more */
     end_put(w);
+    if (w->flags & REPLAY_BEGINNING)
+        return; /* no program runs: whoever writes it says so */
     if (err == -ENOSPC || err == -EDQUOT)
         LOG_WARN("record: rank %u: no space left in %s: the record ends after event %llu; the "
                  "program continues",
@@ -442,12 +446,24 @@ static int writer_drain(struct replay_writer *w)
     return err;
 }
 
-void replay_write_close(struct replay_writer *w)
+/* Some file systems say only here that there was no space.  0 or a negative errno. */
+static int close_files(struct replay_writer *w)
+{
+    int err = places_fini(&w->places);
+
+    if (w->late >= 0 && sys_close(w->late) < 0)
+        err = -errno;
+    if (sys_close(w->fd) < 0)
+        err = -errno;
+    return err;
+}
+
+int replay_write_close(struct replay_writer *w)
 {
     int err;
 
     if (w == NULL)
-        return;
+        return 0;
     err = w->flags & REPLAY_CUT ? 0 : writer_drain(w);
     if (err < 0)
         writer_cut(w, err);
@@ -458,9 +474,12 @@ void replay_write_close(struct replay_writer *w)
         (void)sys_fallocate_punch(w->fd, FORMAT_RING_AT, FORMAT_CHUNKS_AT - FORMAT_RING_AT);
     }
     sys_munmap(w->map, FORMAT_CHUNKS_AT);
-    places_fini(&w->places);
-    if (w->late >= 0)
-        sys_close(w->late);
-    sys_close(w->fd);
+    err = close_files(w);
+    if (err < 0 && !(w->flags & (REPLAY_CUT | REPLAY_BEGINNING)))
+        LOG_WARN("record: rank %u: cannot write to %s: %s; some of the record may be missing",
+                 w->rank, w->folder, strerrordesc_np(-err));
+    if (w->err < 0)
+        err = w->err;
     mem_free(w);
+    return err;
 }

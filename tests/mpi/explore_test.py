@@ -6,6 +6,7 @@ The program is explore.c, whose arguments say in which order the messages of eac
 time: a deadlock is one, and a run that is too long never ends.  The program forced.c has a known number of orders, of which
 mbx explore must find each one once, whichever the first run has.
 """
+import glob
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sup
 import processes  # noqa: E402
 from patience import PATIENCE_S  # noqa: E402
 
+INCOMPLETE = 1
+EMPTY = 69632  # bytes of a record without events
 FOUND = 3
 DEADLOCKED = 86
 SHUFFLED = 6
@@ -212,14 +215,18 @@ def forced(run):
     check(os.listdir(f"{run.folder}/explore/order-2") == ["mine"], f"order-2 has {os.listdir(run.folder + '/explore/order-2')}")
 
 
+def forced_words(run, case, *options):
+    shutil.rmtree(f"{run.folder}/explore", ignore_errors=True)
+    for name in glob.glob(f"{run.folder}/file?"):
+        os.unlink(name)
+    program = os.path.join(os.path.dirname(run.program), "forced")
+    return [run.mbx, "explore", "-n", "40", "--limit", f"{PATIENCE_S}s", *options, "--", "mpiexec", "--oversubscribe", "-n", "4", program, case,
+            f"{run.folder}/file"]
+
+
 def forced_runs(run, case, *options, status=FOUND, also=FOUND):
     """Explores a case of forced.c.  Returns what is said, and what each run printed as its order."""
-    shutil.rmtree(f"{run.folder}/explore", ignore_errors=True)
-    if os.path.exists(f"{run.folder}/file"):
-        os.unlink(f"{run.folder}/file")
-    program = os.path.join(os.path.dirname(run.program), "forced")
-    done = run.words([run.mbx, "explore", "-n", "40", "--limit", f"{PATIENCE_S}s", *options, "--", "mpiexec", "--oversubscribe", "-n", "4",
-                      program, case, f"{run.folder}/file"])
+    done = run.words(forced_words(run, case, *options))
     check(done.returncode in (status, also) and done.stderr == "", f"{case} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     orders = []
     for number in range(1, len(re.findall(r"^run \d+ of ", done.stdout, re.M)) + 1):
@@ -292,13 +299,72 @@ def mixed(run):
     has(said, r"^explore: 3 runs, 3 different orders, and \d+ other matches were not tried: ")
 
 
+def reported_together(run):
+    """A cut that has only one of the messages that a call reports does not have the call's result."""
+    all_orders(run, "together", ["2", "3"], status=0)
+
+
+def asked(run):
+    """The same for a message that MPI_Request_get_status reports before MPI_Wait does."""
+    all_orders(run, "asked", ["2", "3"], status=0)
+
+
+def threaded(run):
+    """A run with races has one sequence of events, also with MPI_THREAD_MULTIPLE, and so has its replay."""
+    said, orders = forced_runs(run, "threaded")
+    check(sorted(orders) == ["12", "21"], f"{orders}:\n{said}")
+    has(said, "^run 2 of 40: .*; repeats in its replay$")
+
+
+def trace_missing(run):
+    """More orders are possible than are known: nobody may conclude that there are no others."""
+    removes = 'rm -f "$(ls explore/order-$MBX_EXPLORE_RUN/matchbox-*.trace | tail -n 1)"'
+    said, _ = forced_runs(run, "three", "--check", removes, status=INCOMPLETE, also=INCOMPLETE)
+    has(said, "^  not complete: .*trace")
+    check("no other is known" not in said, said)
+    said, _ = forced_runs(run, "three", "--check", f"{removes}; false")
+    has(said, "^  not complete: .*trace", "^  run 1: fails the check$")
+
+
+def fails_early(run):
+    """A run that fails by itself before the forced match is no run in which that match was not enforced."""
+    said, _ = forced_runs(run, "early")
+    has(said, "^run 2 of 40: exit status 5, ", "^explore: 2 runs, .*, 1 exits with status 5$")
+    check("not enforced" not in said, said)
+
+
+def cut_not_written(run):
+    """A search that cannot go on says so, and its status is not the one of a search that has found nothing."""
+    done = run.words(forced_words(run, "three", "--check", "mkdir -p explore/order-2 && : >explore/order-2/cut"))
+    check(done.returncode == 1, f"it ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    has(done.stderr, "^mbx explore: cannot write the record of rank 0 to explore/order-2/cut: Not a directory$")
+
+
+def no_space(run):
+    """The record with which run 2 is to begin does not fit: no file of mbx explore may be longer than one without events."""
+    limits = f'{sys.executable} -c "import resource, sys; resource.prlimit(int(sys.argv[1]), resource.RLIMIT_FSIZE, ({EMPTY}, {EMPTY}))" $PPID'
+    done = subprocess.run(forced_words(run, "three", "--check", limits), cwd=run.folder, env=run.env, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=False, preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
+    check(done.returncode == 1, f"it ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    has(done.stderr, r"\Ambx explore: cannot write the record of rank 0 to explore/order-2/cut: File too large\n\Z")
+    has(done.stdout, "^explore: 1 of 40 runs, one order: passes the check$")
+
+
+def needless(run):
+    """The run that fails first has three forced matches, of which one matters.  This one alone is tried after it, and named."""
+    said = all_orders(run, "needless", [f"{a}{b}{c}" for a in "12" for b in "12" for c in "12"])
+    has(said, r"^  run 4: .*\n(?:    forced: event [123] of rank 0, .*\n){3}    fails with fewer forced matches: run 6\n",
+        r"^  run 6: .*\n    forced: event 3 of rank 0, .* takes rank 2's message.*\n    repeats in its replay; ")
+    check(said.count("fails with fewer forced matches: run 6\n") == 3, said)
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     if shutil.which("mpiexec") is None:
         return 77
     tests = [search, shuffled, outputs, not_replayable, checked, repeats_sometimes, first_fails, limits, interrupted, refusals, forced, exhausted, only_after_another, named, ends,
-             not_enforced, threads, mixed]
+             not_enforced, threads, mixed, reported_together, asked, threaded, trace_missing, fails_early, cut_not_written, no_space, needless]
     for test in [test for test in tests if test.__name__ in sys.argv[2:] or not sys.argv[2:]]:
         with tempfile.TemporaryDirectory() as folder:
             run = Explore(os.path.abspath(sys.argv[1]), folder)

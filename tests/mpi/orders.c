@@ -8,6 +8,9 @@
  *        orders less SEED ROUNDS   as all, but rank 1 makes one call more in the last round
  *        orders ready COUNT        rank 0 receives from any source, probes and waits for any request when all messages wait
  *        orders spawn COUNT        each rank and CHILDREN processes that all spawn, twice: as fold, over the messages of the others
+ *        orders later WAY          rank 0 kills itself while two receives are open.  If ORDERS_LIVES is set, it goes on, and rank 1
+ *                                  sends three messages: after the end of the record, or earlier; WAY says by which call the
+ *                                  second one is then waited for
  *        orders die COUNT          as fold, and rank 0 polls after COUNT receives and then kills itself, unless
  *                                  ORDERS_LIVES is set
  *
@@ -409,6 +412,46 @@ static void fold(int count, int dies)
         MPI_Compare_and_swap(&x, &x, &x, MPI_DOUBLE, 0, 0, MPI_WIN_NULL);
 }
 
+/* In the record the first receive is open when rank 0 is killed, so that the second one, which is as open, may not get a message
+ * before it, unless a call waits for the second one while the first is still open. */
+static void later(const char *way)
+{
+    int got[3] = {0}, is_early = getenv("ORDERS_LIVES") != NULL && strcmp(way, "end") != 0,
+        x = 0;
+    MPI_Request requests[2];
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 2 && rank == 2; i++)
+        MPI_Send(&i, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+    if (rank == 1)
+        MPI_Recv(&x, 1, MPI_INT, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 1; i <= 3 && rank == 1; i++)
+        MPI_Send(&i, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
+    if (rank != 0)
+        return;
+    for (int i = 0; i < 2; i++)
+        MPI_Irecv(&got[i], 1, MPI_INT, i == 0 ? MPI_ANY_SOURCE : 1, 2, MPI_COMM_WORLD,
+                  &requests[i]);
+    MPI_Recv(&x, 1, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (is_early)
+        MPI_Send(&x, 1, MPI_INT, 1, 4, MPI_COMM_WORLD);
+    if (is_early && strcmp(way, "wait") == 0)
+        MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+    if (is_early && strcmp(way, "waitall") == 0)
+        MPI_Waitall(1, &requests[1], MPI_STATUSES_IGNORE);
+    if (is_early && strcmp(way, "recv") == 0)
+        MPI_Recv(&got[2], 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(&x, 1, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (getenv("ORDERS_LIVES") == NULL)
+        kill(getpid(), SIGKILL);
+    if (!is_early)
+        MPI_Send(&x, 1, MPI_INT, 1, 4, MPI_COMM_WORLD);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    if (got[2] == 0)
+        MPI_Recv(&got[2], 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    hash = (uint64_t)(got[0] << 8 | got[1] << 4 | got[2]);
+}
+
 /* Each process of both groups folds what all of the other group send. */
 static void fold_across(MPI_Comm others, int count)
 {
@@ -522,6 +565,8 @@ int main(int argc, char **argv)
         MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
     if (strcmp(way, "fold") == 0 || strcmp(way, "die") == 0)
         fold(atoi(argv[2]), strcmp(way, "die") == 0);
+    else if (strcmp(way, "later") == 0)
+        later(argv[2]);
     else if (strcmp(way, "spawn") == 0)
         spawn(argv[0], argv[2]);
     else if (strcmp(way, "child") == 0)
@@ -536,7 +581,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: orders fold COUNT | all SEED ROUNDS | one SEED ROUNDS WAY | "
                         "less SEED ROUNDS | "
                         "ready COUNT | "
-                        "spawn COUNT | die COUNT\n");
+                        "spawn COUNT | die COUNT | later WAY\n");
     if (strcmp(way, "child") != 0)
         printf("rank %d: %016llx\n", rank, (unsigned long long)hash);
     MPI_Finalize();

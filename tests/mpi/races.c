@@ -95,7 +95,7 @@ static void ordered(void)
 static void late(void)
 {
     MPI_Request request;
-    int is_complete = 0;
+    int is_there;
 
     if (rank == 1)
         put(0, DATA);
@@ -105,7 +105,30 @@ static void late(void)
     }
     if (rank != 0)
         return;
+    value = -1; /* until the message is here */
     MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, DATA, MPI_COMM_WORLD, &request);
+    while (value < 0)
+        MPI_Iprobe(1, GO, MPI_COMM_WORLD, &is_there, MPI_STATUS_IGNORE);
+    put(2, GO);
+    MPI_Wait(&request, &status);
+    get_any();
+}
+
+/* As late, but MPI_Request_get_status has said so. */
+static void asked(void)
+{
+    MPI_Request request;
+    int is_complete = 0, first;
+
+    if (rank == 1)
+        put(0, DATA);
+    if (rank == 2) {
+        get(0, GO);
+        put(0, DATA);
+    }
+    if (rank != 0)
+        return;
+    MPI_Irecv(&first, 1, MPI_INT, MPI_ANY_SOURCE, DATA, MPI_COMM_WORLD, &request);
     while (!is_complete)
         MPI_Request_get_status(request, &is_complete, MPI_STATUS_IGNORE);
     put(2, GO);
@@ -352,6 +375,7 @@ static const struct {
 } cases[] = {{"race", race},
              {"ordered", ordered},
              {"late", late},
+             {"asked", asked},
              {"probe", probe},
              {"matched_probe", matched_probe},
              {"persistent", persistent},

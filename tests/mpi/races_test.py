@@ -112,6 +112,12 @@ def late(run):
         "rank 1's was taken, rank 2's could have come first", "^no race in this run: 1 other receive or probe")
 
 
+def asked(run):
+    """MPI_Request_get_status has said that it is complete."""
+    has(run.run("asked"), "^matchbox: no receive could have matched differently in this run: mbx races run$")
+    has(run.report(status=0), r"^no race in this run: 2 .* from any source, 2 times\n\Z")
+
+
 def different(run):
     run.run("different")
     said = run.report()
@@ -239,7 +245,7 @@ def main():
         sys.exit(__doc__)
     if shutil.which("mpiexec") is None:
         return 77
-    tests = [race, kinds, late, different, standard, no_race, reported, both_orders, replayed, as_json, incomplete, damaged, refusals]
+    tests = [race, kinds, late, asked, different, standard, no_race, reported, both_orders, replayed, as_json, incomplete, damaged, refusals]
     for test in [test for test in tests if test.__name__ in sys.argv[2:] or not sys.argv[2:]]:
         with tempfile.TemporaryDirectory() as folder:
             run = Races(os.path.abspath(sys.argv[1]), folder)

@@ -146,6 +146,12 @@ static void add_one(void *arg, const struct races_found *found)
     all->all[all->count++] = one;
 }
 
+void explore_lacks_memory(struct explore_search *s)
+{
+    if (s->problem[0] == '\0')
+        snprintf(s->problem, sizeof s->problem, "there was no memory for all orders");
+}
+
 /* The traces of a job that was ended never end as they should. */
 static void note_problem(struct explore_search *s, uint64_t n, const struct races_run *run)
 {
@@ -163,14 +169,18 @@ void explore_add_alternatives(struct explore_search *s, uint64_t n)
     struct adding adding = {.s = s, .run = n};
     struct races_run *run = explore_load(s, n);
 
-    if (run == NULL)
+    if (run == NULL) {
+        explore_lacks_memory(s);
         return;
+    }
     s->groups.found = add_one;
     s->groups.arg = &adding;
     if (!learn_sources(&adding.sources, run) || races_add(&s->groups, run, (uint32_t)n) < 0 ||
-        adding.lacks_memory)
+        adding.lacks_memory) {
         tool_error(s->tool, "no memory for all orders that could follow from run %llu",
                    (unsigned long long)n);
+        explore_lacks_memory(s);
+    }
     note_problem(s, n, run);
     races_see(&s->groups);
     hash_fini(&adding.sources);
@@ -280,4 +290,38 @@ void explore_want_fewer(struct explore_search *s, uint64_t n)
             if (is_equal(a, &run->forced) && lacks_one(&s->runs[a->run - 1], run, out))
                 a->is_wanted = true;
         }
+}
+
+static bool is_forced_in(const struct explore_run *run, const struct explore_alternative *a)
+{
+    for (uint32_t i = 0; i < run->forced_count; i++)
+        if (is_equal(&run->all_forced[i], a))
+            return true;
+    return false;
+}
+
+static bool forces_part(const struct explore_run *part, const struct explore_run *of)
+{
+    for (uint32_t i = 0; i < part->forced_count; i++)
+        if (!is_forced_in(of, &part->all_forced[i]))
+            return false;
+    return part->is_forced && part->forced_count < of->forced_count;
+}
+
+uint64_t explore_find_fewer(const struct explore_search *s, uint64_t n)
+{
+    const struct explore_run *run = &s->runs[n - 1];
+    uint32_t fewest = run->forced_count;
+    uint64_t found = 0;
+
+    for (uint64_t i = 1; i <= s->count; i++) {
+        const struct explore_run *other = &s->runs[i - 1];
+
+        if (other->is_missed || other->forced_count >= fewest || !forces_part(other, run) ||
+            !explore_is_same(&other->result, &run->result))
+            continue;
+        fewest = other->forced_count;
+        found = i;
+    }
+    return found;
 }

@@ -175,6 +175,8 @@ struct explore_cut *explore_cut_make(struct explore_search *s,
         err = races_find_cut(&run->job, forced->receive, forced->message, take_cut, cut);
     if (err == 0 && !cut->lacks_memory)
         return cut;
+    if (err == -ENOMEM || cut->lacks_memory)
+        explore_lacks_memory(s);
     explore_cut_free(cut);
     return NULL;
 }
@@ -205,16 +207,17 @@ struct kept_reader {
     const struct explore_cut *cut;
     uint32_t rank;
     struct replay_reader *reader;
-    bool is_in; /* the last event was */
+    bool is_in;              /* the last event was */
+    char error[ORDER_ERROR]; /* why it cannot be read */
 };
 
 static bool kept_open(struct kept_reader *k, const struct explore_cut *cut, uint32_t rank)
 {
-    char path[EXPLORE_PATH], error[ORDER_ERROR];
+    char path[EXPLORE_PATH];
 
     *k = (struct kept_reader){.cut = cut, .rank = rank};
     return replay_read_open(explore_path(cut->s->options, cut->forced->run, "", path), rank,
-                            &k->reader, error, sizeof error) == 0;
+                            &k->reader, k->error, sizeof k->error) == 0;
 }
 
 static bool is_open(const struct explore_cut *cut, uint32_t rank, uint64_t number)
@@ -327,30 +330,43 @@ static void put_event(struct replay_writer *w, const struct replay_event *event)
         replay_write_event(w, &event->signature, &event->outcome);
 }
 
-static bool write_rank(const struct explore_cut *cut, const char *folder, uint32_t rank)
+/* 0; a negative errno. */
+static int write_kept(struct kept_reader *kept, const char *folder)
 {
+    struct replay_job job = *replay_read_job(kept->reader);
     struct replay_writer *w;
     struct replay_event event;
-    struct kept_reader kept;
-    struct replay_job job;
     uint64_t receive;
+    int err;
 
-    if (!kept_open(&kept, cut, rank))
-        return false;
-    job = *replay_read_job(kept.reader);
     job.is_part = true;
-    if (replay_write_open(folder, &job, &w) < 0) {
-        replay_read_close(kept.reader);
+    err = replay_write_open(folder, &job, &w);
+    if (err < 0)
+        return err;
+    replay_write_flag(w, REPLAY_BEGINNING);
+    while (kept_next(kept, &event))
+        put_event(w, &event);
+    for (size_t i = 0; (receive = replay_read_cancelled(kept->reader, i)) != 0; i++)
+        replay_write_cancelled(w, receive);
+    return replay_write_close(w);
+}
+
+/* False after saying why not. */
+static bool write_rank(const struct explore_cut *cut, const char *folder, uint32_t rank)
+{
+    struct kept_reader kept;
+    int err;
+
+    if (!kept_open(&kept, cut, rank)) {
+        tool_error(cut->s->tool, "%s", kept.error);
         return false;
     }
-    replay_write_flag(w, REPLAY_BEGINNING);
-    while (kept_next(&kept, &event))
-        put_event(w, &event);
-    for (size_t i = 0; (receive = replay_read_cancelled(kept.reader, i)) != 0; i++)
-        replay_write_cancelled(w, receive);
-    replay_write_close(w);
+    err = write_kept(&kept, folder);
     replay_read_close(kept.reader);
-    return true;
+    if (err < 0)
+        tool_error(cut->s->tool, "cannot write the record of rank %u to %s: %s", rank, folder,
+                   strerror(-err));
+    return err == 0;
 }
 
 bool explore_cut_write(const struct explore_cut *cut, uint64_t n)
@@ -363,10 +379,8 @@ bool explore_cut_write(const struct explore_cut *cut, uint64_t n)
         return false;
     }
     for (uint32_t rank = 0; rank < cut->ranks; rank++)
-        if (!write_rank(cut, folder, rank)) {
-            tool_error(cut->s->tool, "cannot write the record of rank %u to %s", rank, folder);
+        if (!write_rank(cut, folder, rank))
             return false;
-        }
     return true;
 }
 

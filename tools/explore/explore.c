@@ -69,7 +69,8 @@ static const char usage[] =
     "it on, like the other variables of mbx exec.\n"
     "\n"
     "The exit status is 0 if all runs end alike, and 3 if one does not, or if run 1 fails.\n"
-    "It is 1 if COMMAND could not be run.\n";
+    "Otherwise it is 1 if the report says `not complete`: more orders are possible than are\n"
+    "known.  It is also 1 if COMMAND could not be run, or if an order could not be written.\n";
 
 static const struct option options[] = {
     {"runs", required_argument, NULL, 'n'},  {"seed", required_argument, NULL, 's'},
@@ -301,7 +302,9 @@ static int explore(struct explore_search *s)
     explore_report(s);
     fflush(stdout);
     interrupt_release(&s->held); /* a signal that has come ends this process here */
-    return !has_run ? TOOL_FAILED : has_found(s) ? EXPLORE_FOUND : TOOL_DONE;
+    if (has_run && has_found(s))
+        return EXPLORE_FOUND;
+    return has_run && s->problem[0] == '\0' ? TOOL_DONE : TOOL_FAILED;
 }
 
 static void release(struct explore_search *s)

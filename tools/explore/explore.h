@@ -212,6 +212,12 @@ uint64_t explore_untried(const struct explore_search *s);
 /* Run number n fails.  If it has several forced matches, those alternatives come next that leave one of them out. */
 void explore_want_fewer(struct explore_search *s, uint64_t n);
 
+/* The run that ends as run number n does and forces the fewest of its matches, and no others; 0: none forces fewer. */
+uint64_t explore_find_fewer(const struct explore_search *s, uint64_t n);
+
+/* Some orders are not known for want of memory: the search is not complete. */
+void explore_lacks_memory(struct explore_search *s);
+
 /* ---- cut.c ---- */
 
 struct explore_cut;

@@ -135,6 +135,14 @@ static void print_forced(const struct explore_search *s, uint64_t n)
     }
 }
 
+static void print_fewer(const struct explore_search *s, uint64_t n)
+{
+    uint64_t fewer = explore_find_fewer(s, n);
+
+    if (fewer != 0)
+        printf("    fails with fewer forced matches: run %" PRIu64 "\n", fewer);
+}
+
 /* ---- the event ---- */
 
 static bool asks_the_same(const struct replay_event *a, const struct replay_event *b)
@@ -314,6 +322,7 @@ void explore_report(const struct explore_search *s)
         }
         putchar('\n');
         print_forced(s, n);
+        print_fewer(s, n);
         if (s->runs[n - 1].order != 0)
             print_replay(s, n);
     }

@@ -220,41 +220,6 @@ int observed_join(struct observed *observed)
 
 /* ---- the endpoint of a rank ---- */
 
-static bool begins_with(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-/* How certain is it that the messages of MPI travel over this endpoint?  Over the component they all do.  An
- * endpoint that another library of the process has opened, such as Open MPI's btl/ofi, names no MPI. */
-static int matching_level(const struct inspect_rank *rank)
-{
-    return begins_with(rank->head.mpi, "component ") ? 2 : rank->head.mpi[0] != '\0';
-}
-
-bool observed_has_more(const struct inspect_rank *rank, const struct inspect_rank *other)
-{
-    return other->host == rank->host && other->head.pid == rank->head.pid &&
-           matching_level(other) > matching_level(rank);
-}
-
-bool observed_is_other(const struct inspect_job *job, uint32_t at)
-{
-    for (uint32_t i = 0; i < job->count; i++)
-        if (observed_has_more(&job->ranks[at], &job->ranks[i]))
-            return true;
-    return false;
-}
-
-uint32_t observed_ranks(const struct inspect_job *job)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < job->count; i++)
-        count += !observed_is_other(job, i);
-    return count;
-}
-
 /* Moves the other endpoints of a job to `to`.  Returns their number. */
 static uint32_t keep_matching(struct inspect_job *job, struct inspect_rank *to, bool *is_left)
 {
