@@ -375,7 +375,8 @@ static const struct mbx_device_ops proxy_ops = {
 
 /* ---- open, send, close ---- */
 
-static bool on_fin(void *arg, UNUSED uint32_t peer, const struct verbs_fin *fin, uint64_t *sender)
+static bool on_fin(void *arg, UNUSED uint32_t peer, const struct verbs_fin *fin,
+                   uint64_t *sender)
 {
     struct verbs_target *t = arg;
 
@@ -541,8 +542,8 @@ void verbs_target_send(void *instance, uint32_t peer, const struct conformance_m
     }
 }
 
-void verbs_target_read(UNUSED void *instance, const struct mbx_device_event *event, const void *memory,
-                       struct conformance_message *message)
+void verbs_target_read(UNUSED void *instance, const struct mbx_device_event *event,
+                       const void *memory, struct conformance_message *message)
 {
     struct wire_packet packet;
     const char *reason;

@@ -5,7 +5,7 @@ memory.
 
 Each rank runs in namespaces of its own, as in a container; or its program is not readable, so that
 nobody may access its processes; or it has a seccomp filter.  A test that is impossible here is
-skipped, with the reason.  Without a NAME all run except those of MPI, whose names begin with mpi_.
+skipped, with the reason.  Without a NAME all of them run, except the tests whose names begin with mpi_.
 """
 import os
 import re

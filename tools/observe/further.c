@@ -12,7 +12,9 @@
  * endpoint that another library of the process has opened, such as Open MPI's btl/ofi, names no MPI. */
 static int matching_level(const struct inspect_rank *rank)
 {
-    return strncmp(rank->head.mpi, COMPONENT, strlen(COMPONENT)) == 0 ? 2 : rank->head.mpi[0] != '\0';
+    return strncmp(rank->head.mpi, COMPONENT, strlen(COMPONENT)) == 0
+               ? 2
+               : rank->head.mpi[0] != '\0';
 }
 
 bool observed_has_more(const struct inspect_rank *rank, const struct inspect_rank *other)
