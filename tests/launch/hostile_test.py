@@ -183,8 +183,9 @@ def a_file_that_blocks_is_left(job, programs):
 def a_later_table_has_the_line(job, programs):
     """Each table of mbx top has its own time for the second user's files: the debug information is a pipe at first."""
     debug, blocking = (os.path.join(programs.folder, name) for name in ("late_debug", "late_blocking"))
-    if "libdw yes" not in text_of(run(MBX, "version")[0], "version") or shutil.which("objcopy") is None:
-        print("a pipe instead of debug information is not tried: there is no libdw, or no objcopy")
+    reason = why_no_lines() or (None if shutil.which("objcopy") else "objcopy is missing")
+    if reason is not None:
+        print(f"a later table is not tried: {reason}")
         return
     subprocess.run(["objcopy", "--only-keep-debug", programs.page, debug], check=True)
     subprocess.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", programs.page, blocking], check=True)
