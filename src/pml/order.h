@@ -183,12 +183,12 @@ static inline bool order_is_withheld(const ompi_request_t *request)
 }
 
 /* In the replay of a record that was cut short: a receive of this source and tag, or a probe, has met a message, so the receives
- * of the same that were posted before have met theirs.  Those that are withheld because they are later than an open one are posted
+ * of the same that were posted before have met theirs.  Receives that are withheld because they are later than an open one are posted
  * here. */
 void order_post_later(struct order_lane *lane, int src, int tag,
                       const ompi_communicator_t *comm);
 
-/* Will these requests end?  Those that are withheld because they are later than an open one are posted.  False: one of them is
+/* Will these requests end?  Receives that are withheld because they are later than an open one are posted.  False: one of them is
  * withheld for another reason. */
 bool order_can_end(size_t count, ompi_request_t **requests);
 

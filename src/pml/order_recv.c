@@ -75,7 +75,8 @@ void order_go_free(struct replay_lane *events)
 /* ---- receives that are later than one that is open ---- */
 
 /* Does this receive accept every message that one without wildcards accepts? */
-static bool accepts(const pml_recv_t *by, int src, int tag, const ompi_communicator_t *comm)
+static bool order_accepts(const pml_recv_t *by, int src, int tag,
+                          const ompi_communicator_t *comm)
 {
     const mca_pml_base_request_t *base = &by->super.req_base;
 
@@ -89,7 +90,7 @@ static bool is_later(const struct order_lane *lane, int src, int tag,
 {
     for (size_t i = 0; i < lane->withheld.count; i++)
         if (lane->withheld.recvs[i]->own.event & ORDER_OPEN &&
-            accepts(lane->withheld.recvs[i], src, tag, comm))
+            order_accepts(lane->withheld.recvs[i], src, tag, comm))
             return true;
     return false;
 }
@@ -102,7 +103,7 @@ void order_post_later(struct order_lane *lane, int src, int tag,
     for (size_t i = 0; i < lane->withheld.count; i++) {
         pml_recv_t *recv = lane->withheld.recvs[i];
 
-        if (recv->own.event & ORDER_LATER && accepts(recv, src, tag, comm))
+        if (recv->own.event & ORDER_LATER && order_accepts(recv, src, tag, comm))
             post_withheld(recv);
         else
             lane->withheld.recvs[kept++] = recv;
@@ -110,7 +111,7 @@ void order_post_later(struct order_lane *lane, int src, int tag,
     lane->withheld.count = kept;
 }
 
-/* An open receive was cancelled: those that were later than this one alone are posted. */
+/* An open receive was cancelled: receives that were later than this one alone are posted. */
 static void post_freed(struct order_lane *lane)
 {
     for (size_t i = 0; i < lane->withheld.count;) {
@@ -151,7 +152,7 @@ struct plan {
     uint64_t event;          /* own.event */
     int src, tag;            /* what is posted */
     bool is_withheld;
-    uint64_t why; /* ORDER_OPEN, ORDER_LATER or 0: cancelled */
+    uint8_t why; /* ORDER_OPEN, ORDER_LATER or 0: cancelled */
 };
 
 static void plan_recorded(struct order_lane *lane, struct plan *plan,

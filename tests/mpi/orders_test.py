@@ -274,7 +274,7 @@ LATER = {"end": 0x123, "wait": 0x213, "waitall": 0x213, "recv": 0x312}
 
 def later(run, folder, _):
     """Two receives are open where a rank was killed: the first one gets the first message that comes, although its replay posts it
-    at the end of the record, unless a call needs that of the second one before."""
+    at the end of the record, unless a call needs the second one before."""
     record = f"{folder}/record"
     run.execute(["--record", record], ["later", "end"])
     listed = run.order(record, "--rank", "0").stdout
