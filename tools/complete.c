@@ -37,7 +37,7 @@ static void print_words(const struct tool *tool)
         printf("%s--%s", space, o->name);
 }
 
-/* What may follow each command, in the `case` of a shell. */
+/* The words that may follow each command, in the `case` of a shell. */
 static void print_cases(const struct table *t, const char *begin, const char *end)
 {
     for (size_t i = 0; i < t->tool_count; i++) {

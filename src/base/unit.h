@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* Of a parameter that each test has. */
+/* For the parameter of each test. */
 #define UNUSED __attribute__((unused))
 
 #endif

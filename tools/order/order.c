@@ -350,7 +350,7 @@ static int show_job(const struct tool *tool, const struct arguments *args)
     return !is_read ? -1 : differ;
 }
 
-/* Of a job that ranks have spawned, which show_folders() has found by its rank 0. */
+/* Shows a job that ranks have spawned: show_folders() has found it by its rank 0. */
 static int show_spawned(const struct tool *tool, const struct arguments *args, uint32_t rank)
 {
     (void)rank;

@@ -17,7 +17,7 @@ enum name_kind { NAME_SEND = 1, NAME_RECEIVE, NAME_MESSAGE };
 
 #define NAME_NONE UINT32_MAX
 
-/* What this number names: whatever the reader has put; or NAME_NONE. */
+/* The value that names_put() has stored for this name, or NAME_NONE. */
 uint32_t names_find(const struct hash *names, enum name_kind kind, uint64_t id);
 
 /* False: no memory. */
