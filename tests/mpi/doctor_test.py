@@ -65,6 +65,8 @@ STUCK = {
     "roots_differ": (2, [0, 1], ["waits for bcast on MPI_COMM_WORLD from 1", "waits for bcast on MPI_COMM_WORLD from 0",
                                  "  all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ, or",
                                  "roll call on MPI_COMM_WORLD: 0, 1 in MPI_Bcast"]),
+    "long_roots_differ": (2, [0, 1], ["its send to 1 (bcast on MPI_COMM_WORLD, 1048576 bytes) is not received by 1",
+                                      "  all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ, or"]),
     "all_roots_differ": (3, [0, 1, 2], ["all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ, or"]),
     "nonblocking_roots_differ": (2, [0, 1], ["is in MPI_Wait", "all of them wait within one nonblocking collective",
                                              "likely they have begun different ones, or with different roots, counts or types"]),

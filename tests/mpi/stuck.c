@@ -289,6 +289,14 @@ static void roots_differ(void)
     MPI_Bcast(in, 4, MPI_CHAR, 1 - rank, MPI_COMM_WORLD);
 }
 
+/* Each rank is a root of its own, and sends more than the other side takes without a receive. */
+static void long_roots_differ(void)
+{
+    static char data[1 << 20];
+
+    MPI_Bcast(data, sizeof data, MPI_CHAR, rank, MPI_COMM_WORLD);
+}
+
 static void not_started(void)
 {
     MPI_Request request;
@@ -903,6 +911,7 @@ static const struct {
     {"small_head_to_head", small_head_to_head},
     {"two_communicators", two_communicators},
     {"roots_differ", roots_differ},
+    {"long_roots_differ", long_roots_differ},
     {"nonblocking_roots_differ", nonblocking_roots_differ},
     {"nonblocking_differ", nonblocking_differ},
     {"all_roots_differ", all_roots_differ},

@@ -65,8 +65,8 @@ static bool is_same_collective(const struct inspect_mpi *a, const struct inspect
            a->tag == b->tag && a->is_of_group == b->is_of_group;
 }
 
-/* Does every rank of the cycle wait for a message of the same collective?  *one: the envelope
- * that the first one waits for. */
+/* Does every rank of the cycle wait for a message of the same collective, to receive it or, if it
+ * is long, to have it received?  *one: the envelope that the first one waits for. */
 static bool is_within_collective(const struct inspect_job *job, const enum inspect_node *nodes,
                                  uint32_t from, struct inspect_mpi *one,
                                  const struct inspect_entry **first)
@@ -80,7 +80,7 @@ static bool is_within_collective(const struct inspect_job *job, const enum inspe
 
         if (!inspect_mpi_decode(job->ranks[at].layout, entry->context_id, entry->tag,
                                 entry->ignore, &mpi) ||
-            !mpi.is_collective || entry->kind != INSPECT_POSTED)
+            !mpi.is_collective)
             return false;
         if (*first == NULL) {
             *first = entry;
