@@ -155,9 +155,10 @@ struct plan {
     uint8_t why; /* ORDER_OPEN, ORDER_LATER or 0: cancelled */
 };
 
-static void plan_recorded(struct order_lane *lane, struct plan *plan,
-                          const struct replay_signature *now, ompi_communicator_t *comm,
-                          const struct replay_outcome *outcome)
+static OUT_OF_LINE void plan_recorded(struct order_lane *lane, struct plan *plan,
+                                      const struct replay_signature *now,
+                                      ompi_communicator_t *comm,
+                                      const struct replay_outcome *outcome)
 {
     if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, plan->src, plan->tag, comm)) {
         plan->src = replay_source(outcome);
@@ -192,8 +193,8 @@ static struct plan plan_wild(struct order_lane *lane, struct plan plan, enum rep
 }
 
 /* It is not in the record, unless it was cancelled in time.  A blocking one has a message where the record goes on. */
-static void plan_exact(struct order_lane *lane, struct plan *plan, enum replay_kind kind,
-                       const ompi_communicator_t *comm)
+static OUT_OF_LINE void plan_exact(struct order_lane *lane, struct plan *plan,
+                                   enum replay_kind kind, const ompi_communicator_t *comm)
 {
     if (replay_judge_is_cancelled(lane->events.judge, lane->receives)) {
         plan->is_withheld = true;
