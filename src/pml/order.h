@@ -188,9 +188,9 @@ static inline bool order_is_withheld(const ompi_request_t *request)
 void order_post_later(struct order_lane *lane, int src, int tag,
                       const ompi_communicator_t *comm);
 
-/* Will these requests end?  Receives that are withheld because they are later than an open one are posted.  False: one of them is
- * withheld for another reason. */
-bool order_can_end(size_t count, ompi_request_t **requests);
+/* Lets these requests end: posts receives that are withheld because they are later than an open one.  False: one of them is withheld
+ * for another reason. */
+bool order_let_end(size_t count, ompi_request_t **requests);
 
 /* An event has happened. */
 static inline void order_event_ends(struct order_lane *lane)

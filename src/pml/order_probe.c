@@ -4,10 +4,10 @@
  */
 #include "pml/order.h"
 
-/* A probe that found this message is replayed: true, and what to look for. */
-static bool is_found(struct order_lane *lane, const struct replay_signature *now,
-                     const struct replay_outcome *outcome, int src, int tag,
-                     const ompi_communicator_t *comm)
+/* A probe that found this message is replayed: receives that come before it are posted.  False: the replay has diverged. */
+static bool find_recorded(struct order_lane *lane, const struct replay_signature *now,
+                          const struct replay_outcome *outcome, int src, int tag,
+                          const ompi_communicator_t *comm)
 {
     if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, src, tag, comm)) {
         order_post_later(lane, replay_source(outcome), replay_tag(outcome), comm);
@@ -66,7 +66,7 @@ static int probe_now(enum replay_kind kind, int src, int tag, ompi_communicator_
     } else if (outcome.result == REPLAY_FALSE) {
         pml_progress_test();
         err = OMPI_SUCCESS;
-    } else if (is_found(lane, &now, &outcome, src, tag, comm)) {
+    } else if (find_recorded(lane, &now, &outcome, src, tag, comm)) {
         err = pml_mprobe(replay_source(&outcome), replay_tag(&outcome), comm, message, out);
         *matched = err == OMPI_SUCCESS;
         if (err == OMPI_SUCCESS)
@@ -102,7 +102,7 @@ static void plan_probe(struct order_lane *lane, const struct replay_signature *n
             *src = order_shuffle_source(*src, *tag, comm);
         return;
     }
-    if (!is_found(lane, now, &outcome, *src, *tag, comm))
+    if (!find_recorded(lane, now, &outcome, *src, *tag, comm))
         return;
     *src = replay_source(&outcome);
     *tag = replay_tag(&outcome);

@@ -125,7 +125,7 @@ static void post_freed(struct order_lane *lane)
     }
 }
 
-bool order_can_end(size_t count, ompi_request_t **requests)
+bool order_let_end(size_t count, ompi_request_t **requests)
 {
     bool all = true;
 
@@ -282,7 +282,7 @@ static int order_cancel(ompi_request_t *request, int flag)
         !(recv->own.event & ORDER_LATER))
         return cancel_withheld(lane, recv);
     if (lane != NULL)
-        (void)order_can_end(1, &request);
+        (void)order_let_end(1, &request);
     /* its receive has a match in the record */
     if (lane != NULL && replay_lane_is_replaying(&lane->events))
         return OMPI_SUCCESS;

@@ -17,14 +17,14 @@ static bool is_active(const ompi_request_t *request)
 /* A wait is no event.  In the record it has ended, unless the rank was killed there: then the rank goes on freely here. */
 static int order_req_wait(ompi_request_t **request, ompi_status_public_t *status)
 {
-    (void)order_can_end(1, request);
+    (void)order_let_end(1, request);
     return pml_order.usual.req_wait(request, status);
 }
 
 static int order_req_wait_all(size_t count, ompi_request_t **requests,
                               ompi_status_public_t *statuses)
 {
-    (void)order_can_end(count, requests);
+    (void)order_let_end(count, requests);
     return pml_order.usual.req_wait_all(count, requests, statuses);
 }
 
@@ -74,7 +74,7 @@ static int flag_event(const struct flag_call *call, int *done)
         err = call->usual(call, done);
     } else if (outcome.result == REPLAY_FALSE) {
         hold_back(lane, call->count, call->requests);
-    } else if (outcome.result == REPLAY_TRUE && order_can_end(call->count, call->requests)) {
+    } else if (outcome.result == REPLAY_TRUE && order_let_end(call->count, call->requests)) {
         for (size_t i = 0; i < call->count; i++)
             pml_wait(call->requests[i]);
         do
@@ -133,10 +133,10 @@ static int order_req_test_all(size_t count, ompi_request_t **requests, int *done
         &(struct flag_call){REPLAY_TESTALL, usual_test_all, count, requests, statuses}, done);
 }
 
-/* May the request of a recorded index have been completed? */
-static bool is_possible(uint64_t index, size_t count, ompi_request_t **requests)
+/* Lets the request of a recorded index end.  False: it cannot have been completed. */
+static bool let_one_end(uint64_t index, size_t count, ompi_request_t **requests)
 {
-    return index < count && order_can_end(1, &requests[index]) && is_active(requests[index]);
+    return index < count && order_let_end(1, &requests[index]) && is_active(requests[index]);
 }
 
 static bool none_is_active(size_t count, ompi_request_t **requests)
@@ -163,7 +163,7 @@ static bool any_replayed(struct order_lane *lane, const struct replay_signature 
         hold_back(lane, count, requests);
         return true;
     }
-    if (outcome.result == REPLAY_AT && is_possible(outcome.value, count, requests)) {
+    if (outcome.result == REPLAY_AT && let_one_end(outcome.value, count, requests)) {
         *which = (int)outcome.value;
         *err = end_one(&requests[outcome.value], status);
         return true;
@@ -225,7 +225,7 @@ static bool some_indices(struct order_lane *lane, const struct replay_signature 
         for (uint64_t before = 0; before < i; before++)
             is_new = is_new && (uint64_t)indices[before] != outcome.value;
         if (outcome.result != REPLAY_AT || !is_new ||
-            !is_possible(outcome.value, count, requests)) {
+            !let_one_end(outcome.value, count, requests)) {
             order_refuse(lane, now, NULL, order_why_not(&outcome));
             return false;
         }
